@@ -1,0 +1,40 @@
+"""What is said on the wire, dialect-free: the words between framing, readers and the recorder."""
+
+from typing import NamedTuple
+
+from proxy.records import EngineReport, Usage
+
+
+class Frame(NamedTuple):
+    """One complete unit of a framed body: an SSE event with a data field, an NDJSON line, or a whole JSON body."""
+
+    data: bytes
+    """SSE: the data lines joined with LF."""
+    name: bytes = b""
+    """SSE: the event field."""
+
+
+class Event(NamedTuple):
+    """What one frame says. The default says nothing: a ping, a role, a comment's neighbour."""
+
+    tokens: tuple[int, ...] = ()
+    """Choices with generated output in this event (white space counts). Never filled for a body that is no stream."""
+    reasoning: bool = False
+    """All of that output is reasoning."""
+    text: str = ""
+    """Answer text of all choices, reasoning not included. Handed on, never stored."""
+    finish: tuple[tuple[int, str], ...] = ()
+    """Choices that ended here, each with its reason."""
+    usage: Usage | None = None
+    report: EngineReport | None = None
+    error: str | None = None
+    """An error that came in the body: its message, cut to 200 characters."""
+    done: bool = False
+    """The dialect's terminal event."""
+    role: bool = False
+    """A role without output."""
+    counted: int | None = None
+    """Output tokens in this event, where the engine counts them on each; None: not said."""
+
+
+NOTHING = Event()
