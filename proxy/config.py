@@ -1,0 +1,290 @@
+"""The settings: one frozen tree, one loader.
+
+Precedence: flags > environment > TOML file > defaults. Every error names its key and where the value came from. The
+tree stops at the composition root: cores get plain values.
+
+An environment variable is `PHASEGATE_` and the key's path in capitals, joined with `_`: `timeouts.idle_s` is
+`PHASEGATE_TIMEOUTS_IDLE_S`. A list is comma separated, or JSON; `PHASEGATE_UPSTREAM` takes URLs, or JSON tables.
+"""
+
+import difflib
+import json
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
+from urllib.parse import urlsplit
+
+import msgspec
+
+PREFIX = "PHASEGATE_"
+MASK = "********"
+SECRETS = frozenset({"api_key", "admin_token"})
+"""Keys whose values are never shown."""
+
+Kind = Literal["auto", "openai", "vllm", "sglang", "llamacpp", "ollama"]
+Mode = Literal["off", "observe", "enforce"]
+
+
+class ConfigError(Exception):
+    """A setting that cannot stand; the message names the key and what would be right."""
+
+
+class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Base of all sections: frozen, and strict about unknown keys."""
+
+
+class Upstream(Section, frozen=True):
+    """One engine behind the proxy."""
+
+    url: str
+    """`http://host:port`, or https."""
+    name: str = ""
+    """Label in records and metrics; empty: host and port of the url."""
+    kind: Kind = "auto"
+    """Engine type; `auto` finds out."""
+    models: tuple[str, ...] = ()
+    """Models it serves; empty: what it lists."""
+    api_key: str = ""
+    """Sent to the engine as `Authorization: Bearer` in place of the client's key."""
+    ca_file: str = ""
+    """PEM file of the CA that signed the engine's certificate; empty: the system's."""
+    slots: int = 0
+    """Requests that the engine works on at once (OLLAMA_NUM_PARALLEL, --parallel); 0: found out."""
+    block_size: int = 0
+    """Tokens a block of its prefix cache; 0: found out."""
+    cache_tokens: int = 0
+    """Tokens its prefix cache holds; 0: found out."""
+
+    def __post_init__(self) -> None:
+        parts = urlsplit(self.url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError(f"url: {self.url!r} is not http://host:port or https://host:port")
+        if parts.path not in ("", "/") or parts.query or parts.fragment:
+            raise ValueError(f"url: {self.url!r} has a path; give the engine's root, clients add the path")
+        if parts.username or parts.password:
+            raise ValueError("url: holds credentials; use api_key")
+
+    @property
+    def label(self) -> str:
+        """The name, or host and port."""
+        return self.name or urlsplit(self.url).netloc
+
+
+class Timeouts(Section, frozen=True):
+    """Limits in seconds; 0: no limit."""
+
+    connect_s: float = 5.0
+    """To a connection with the engine."""
+    first_byte_s: float = 1800.0
+    """From dispatch to the answer's head. Long on purpose: a prefill may take minutes, and without streaming the whole
+    answer counts."""
+    idle_s: float = 300.0
+    """Between two reads of an answer. An engine that parses a tool call is silent meanwhile."""
+    total_s: float = 0.0
+    """From dispatch to the end of the answer."""
+    drain_s: float = 30.0
+    """From SIGTERM until running streams are cut."""
+
+    def __post_init__(self) -> None:
+        for key in self.__struct_fields__:
+            if getattr(self, key) < 0:
+                raise ValueError(f"{key}: negative")
+
+
+class Metrics(Section, frozen=True):
+    """Bounds on what Prometheus is given."""
+
+    models: int = 40
+    """Model names that get a label of their own; the rest share `other`."""
+    tenants: int = 20
+    """Tenants that get a label of their own; the rest share `other`."""
+
+
+class Settings(Section, frozen=True):
+    """Everything that can be set."""
+
+    listen: str = "127.0.0.1:8800"
+    """Data listener: what clients talk to."""
+    admin: str = "127.0.0.1:8801"
+    """Admin listener: metrics, health, records."""
+    admin_token: str = ""
+    """Bearer token of the admin listener; needed where it listens off loopback."""
+    admin_hosts: tuple[str, ...] = ()
+    """Host names under which the admin listener may be asked, beside its address and localhost."""
+    records: str = ""
+    """File that gets one JSON line per request; empty: none. Reopened on SIGHUP."""
+    store: str = ""
+    """SQLite file that gets one row per request; empty: none."""
+    store_days: float = 30.0
+    """Rows older than this are removed from the store; 0: kept."""
+    store_mb: int = 1024
+    """The store's size limit in megabytes; oldest rows go first; 0: none."""
+    quiet: bool = False
+    """No line per request on the terminal."""
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    """Least level that is logged (to stderr)."""
+    log_json: bool = False
+    """Log lines as JSON."""
+    body_limit_bytes: int = 64 * 1024 * 1024
+    """Largest JSON body of an inference request, which is buffered; other bodies stream through without a limit."""
+    event_limit_bytes: int = 4 * 1024 * 1024
+    """Largest event that is read along; a larger one is relayed unread."""
+    ask_usage: bool = True
+    """Ask for usage in streams that tell it only on demand, and take the added event out."""
+    scrape_s: float = 5.0
+    """Seconds between two looks at an engine's own metrics; 0: never."""
+    upstream: tuple[Upstream, ...] = ()
+    """The engines; none: looked for on this machine."""
+    timeouts: Timeouts = Timeouts()
+    metrics: Metrics = Metrics()
+
+    def __post_init__(self) -> None:
+        for key in ("listen", "admin"):
+            split_address(getattr(self, key), key)
+        labels = [engine.label for engine in self.upstream]
+        for label in labels:
+            if labels.count(label) > 1:
+                raise ValueError(f"upstream: two engines are named {label!r}; give each a name of its own")
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """Settings and where each of them came from."""
+
+    settings: Settings
+    origins: Mapping[str, str]
+    """Dotted key -> `default`, `file PATH`, `environment NAME` or `flag`."""
+
+
+def split_address(text: str, key: str) -> tuple[str, int]:
+    """Host and port of `HOST:PORT` or `[IPV6]:PORT`. Raises ValueError that names `key`."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535 or (":" in host and host[0] != "["):
+        raise ValueError(f"{key}: {text!r} is not HOST:PORT")
+    return host.strip("[]") or "0.0.0.0", int(port)
+
+
+def load(file: Path | None, environ: Mapping[str, str], flags: Mapping[str, Any]) -> Loaded:
+    """Settings from all sources. Raises ConfigError."""
+    tree: dict[str, Any] = {}
+    origins: dict[str, str] = {}
+    if file is not None:
+        _merge(tree, origins, _read_toml(file), f"file {file}")
+    for name, key, value in _environment(environ):
+        _merge(tree, origins, _nest(key, value), f"environment {name}")
+    _merge(tree, origins, {key: value for key, value in flags.items() if value is not None}, "flag")
+    try:
+        settings = msgspec.convert(tree, Settings, strict=False)
+    except msgspec.ValidationError as error:
+        raise ConfigError(_explain(str(error), origins)) from None
+    return Loaded(settings, {key: origins.get(key, "default") for key, _ in leaves(settings)})
+
+
+def leaves(section: Section, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Every setting as (dotted key, value); lists of tables are one setting."""
+    for key in section.__struct_fields__:
+        value = getattr(section, key)
+        if isinstance(value, Section):
+            yield from leaves(value, f"{path}{key}.")
+        else:
+            yield f"{path}{key}", value
+
+
+def masked(value: Any, key: str = "") -> Any:
+    """The same as plain JSON-able values, secrets masked."""
+    if key in SECRETS:
+        return MASK if value else ""
+    if isinstance(value, Section):
+        return {name: masked(getattr(value, name), name) for name in value.__struct_fields__}
+    if isinstance(value, tuple | list):
+        return [masked(item, key) for item in value]
+    return value
+
+
+def _read_toml(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text("utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{file}: {error.strerror or error}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{file}: {error}") from None
+
+
+def _merge(
+    tree: dict[str, Any], origins: dict[str, str], layer: Mapping[str, Any], origin: str, path: str = ""
+) -> None:
+    for key, value in layer.items():
+        if isinstance(value, Mapping) and isinstance(tree.setdefault(key, {}), dict):
+            _merge(tree[key], origins, value, origin, f"{path}{key}.")
+        else:
+            tree[key] = value
+            origins[path + key] = origin
+
+
+def _environment(environ: Mapping[str, str]) -> Iterator[tuple[str, str, Any]]:
+    known = {PREFIX + key.upper().replace(".", "_"): (key, kind) for key, kind in _schema(Settings)}
+    for name in sorted(environ):
+        if name.startswith(PREFIX):
+            if name not in known:
+                raise ConfigError(f"environment {name}: unknown setting{_nearest(name, list(known))}")
+            key, kind = known[name]
+            yield name, key, _parse(name, environ[name], kind)
+
+
+def _schema(section: type[Section], path: str = "") -> Iterator[tuple[str, Any]]:
+    for field in msgspec.structs.fields(section):
+        if isinstance(field.type, type) and issubclass(field.type, Section):
+            yield from _schema(field.type, f"{path}{field.name}.")
+        else:
+            yield f"{path}{field.name}", field.type
+
+
+def _parse(name: str, text: str, kind: Any) -> Any:
+    """An environment variable's text in the form that TOML would have."""
+    if get_origin(kind) is not tuple:
+        return text
+    if text.lstrip().startswith(("[", "{")):
+        try:
+            return json.loads(text)
+        except ValueError as error:
+            raise ConfigError(f"environment {name}: {error}") from None
+    items = [item.strip() for item in text.split(",") if item.strip()]
+    return [{"url": item} for item in items] if get_args(kind)[0] is Upstream else items
+
+
+def _nest(key: str, value: Any) -> dict[str, Any]:
+    for part in reversed(key.split(".")):
+        value = {part: value}
+    return value  # type: ignore[no-any-return]  # a key has one part at least
+
+
+def _explain(message: str, origins: Mapping[str, str]) -> str:
+    """msgspec's message, turned round: key first, then what is wrong with it, then where it came from."""
+    what, _, where = message.partition(" - at `$.")
+    path = re.sub(r"\[(\d+|\.\.\.)\]", "", where.rstrip("`"))
+    inner = re.match(r"(?:Object contains unknown field `(.+)`|(\w+): (.*))", what, re.DOTALL)
+    if inner is None:
+        return f"{path}: {what}{_from(path, origins)}"
+    key = f"{path}.{inner[1] or inner[2]}".lstrip(".")
+    wrong = inner[3] or f"unknown setting{_nearest(key, [*_known(Settings)])}"
+    return f"{key}: {wrong}{_from(key, origins)}"
+
+
+def _known(section: type[Section], path: str = "") -> Iterator[str]:
+    """Every dotted key, those inside lists of tables too."""
+    for key, kind in _schema(section, path):
+        item = get_args(kind)[0] if get_origin(kind) is tuple else None
+        yield from _known(item, f"{key}.") if isinstance(item, type) and issubclass(item, Section) else (key,)
+
+
+def _from(key: str, origins: Mapping[str, str]) -> str:
+    origin = next((origins[name] for name in (key, key.partition(".")[0]) if name in origins), "")
+    return f" ({origin})" if origin else ""
+
+
+def _nearest(name: str, known: list[str]) -> str:
+    close = difflib.get_close_matches(name, known, n=1)
+    return f"; did you mean {close[0]}?" if close else ""
