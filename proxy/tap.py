@@ -1,0 +1,177 @@
+"""The tap: observes copies of an answer's bytes. Copies in, nothing out.
+
+Rules: it never changes, delays or fails a response. What it cannot read costs a number: a frame is counted as
+unreadable, and where nothing more can be read it goes blind and says why.
+"""
+
+import zlib
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+from proxy.events import Event, Frame
+from proxy.timeline import Recorder
+
+FAULTS = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
+"""What a parser can raise over bytes that it did not expect."""
+
+INFLATED_LIMIT = 64 * 1024 * 1024
+"""Bytes that one answer may inflate to for observing; the size of the largest request body we hold. deflate reaches
+1,032:1, so 64 KiB of zeros may ask for this much: above it, it is a bomb."""
+
+_PIECE = 64 * 1024
+"""Bytes inflated at a time, so that a small chunk cannot ask for a large buffer."""
+
+
+class Framing(Protocol):
+    """Bytes to frames; `wire.framing` has them."""
+
+    overflowed: bool
+
+    def feed(self, data: bytes) -> list[Frame]:
+        """Frames that this piece completes."""
+        ...
+
+    def close(self) -> list[Frame]:
+        """The body ended in due form: what is open counts as complete."""
+        ...
+
+
+class Reader(Protocol):
+    """Frames to events; `wire.dialects` has them."""
+
+    def read(self, frame: Frame) -> Event:
+        """What the frame says; a ValueError where it cannot be read."""
+        ...
+
+    def complete(self) -> bool:
+        """The dialect's own end has been seen."""
+        ...
+
+
+class Tap:
+    """Reads an answer beside its relaying: inflate, frame, read, tell the recorder.
+
+    `hear` is given all answer text, piece by piece; the tap keeps none of it.
+    """
+
+    # State: why it is blind (None: it is not), whether the body has ended in due form, and the parts' own states.
+    __slots__ = ("_closed", "_framing", "_hear", "_inflate", "_reader", "_recorder", "blind")
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        framing: Framing,
+        reader: Reader,
+        content_encoding: str = "",
+        hear: Callable[[str], None] | None = None,
+        inflated_limit: int = INFLATED_LIMIT,
+    ) -> None:
+        self._recorder = recorder
+        self._framing = framing
+        self._reader = reader
+        self._hear = hear
+        self._closed = False
+        self._inflate, self.blind = _inflater(content_encoding.strip().lower(), inflated_limit)
+
+    def __repr__(self) -> str:
+        return f"<Tap {self.blind or 'reading'}{', closed' if self._closed else ''}>"
+
+    @property
+    def complete(self) -> bool:
+        """The answer is whole: it ended in due form, and its dialect's end was seen (a blind tap doubts nothing)."""
+        return self._closed and (self.blind is not None or self._reader.complete())
+
+    def feed(self, t: int, data: bytes) -> None:
+        """A copy of one socket read, stamped `t`. Never raises over what is in it."""
+        if self.blind is not None:
+            return
+        try:
+            if self._inflate is None:
+                self._read(t, self._framing.feed(data))
+            else:
+                for piece in self._inflate.feed(data):
+                    self._read(t, self._framing.feed(piece))
+        except (_Bomb, zlib.error, *FAULTS) as fault:
+            self._give_up(t, fault)
+        if self._framing.overflowed:
+            self.blind = "an event is over the size limit"
+
+    def close(self, t: int) -> None:
+        """The body ended in due form."""
+        self._closed = True
+        if self.blind is not None:
+            return
+        try:
+            self._read(t, self._framing.close())
+        except FAULTS as fault:
+            self._give_up(t, fault)
+
+    def _read(self, t: int, frames: list[Frame]) -> None:
+        for frame in frames:
+            try:
+                event = self._reader.read(frame)
+            except FAULTS:
+                self._recorder.unreadable(t)
+            else:
+                self._recorder.event(t, event)
+                if self._hear is not None and event.text:
+                    self._hear(event.text)
+
+    def _give_up(self, t: int, fault: Exception) -> None:
+        # Bytes that cannot be framed: there is no next frame to look for.
+        self._recorder.unreadable(t)
+        self.blind = f"cannot be framed: {type(fault).__name__}"
+
+
+class _Bomb(Exception):
+    """The answer inflates to more than we are willing to look at."""
+
+
+class _Inflater:
+    """Inflates a copy piece by piece, at most `limit` bytes in all; members that follow one another are one body."""
+
+    # State: the decompressor of the member that is open (None before its first byte), and the bytes given so far.
+    __slots__ = ("_given", "_limit", "_member", "_start")
+
+    def __init__(self, start: Callable[[bytes], "zlib._Decompress"], limit: int) -> None:
+        self._start = start
+        self._member: zlib._Decompress | None = None
+        self._limit = limit
+        self._given = 0
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """What this piece inflates to; zlib.error where it is not what its header says."""
+        full = False
+        while data or full:
+            member = self._member or self._start(data)
+            piece = member.decompress(data, _PIECE)
+            self._given += len(piece)
+            if self._given > self._limit:
+                raise _Bomb
+            yield piece
+            self._member = None if member.eof else member
+            data = member.unused_data if member.eof else member.unconsumed_tail
+            # All input taken, yet the output was cut off: more of it waits inside.
+            full = len(piece) == _PIECE and not member.eof
+
+
+def _gzip(_: bytes) -> "zlib._Decompress":
+    return zlib.decompressobj(16 + zlib.MAX_WBITS)
+
+
+def _deflate(data: bytes) -> "zlib._Decompress":
+    # RFC 9110 8.4.1.2 means zlib, some servers send raw deflate: a zlib header has 8 in its low nibble.
+    wrapped = data[0] & 0x0F == 8
+    return zlib.decompressobj(zlib.MAX_WBITS if wrapped else -zlib.MAX_WBITS)
+
+
+_STARTS = {"gzip": _gzip, "x-gzip": _gzip, "deflate": _deflate}
+_PLAIN = ("", "identity")
+
+
+def _inflater(encoding: str, limit: int) -> tuple[_Inflater | None, str | None]:
+    if encoding in _PLAIN:
+        return None, None
+    if encoding in _STARTS:
+        return _Inflater(_STARTS[encoding], limit), None
+    return None, f"content encoding {encoding[:20]} is not read"

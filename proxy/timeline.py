@@ -1,0 +1,381 @@
+"""The recorder: what our clock and the reader saw of one exchange, folded into a `Timeline`.
+
+Rules: time is an argument, monotonic nanoseconds. What may happen when is the table `_NEXT`; an input that is not in
+its state's row raises `IllegalInput` and changes nothing. Memory is bounded whatever the stream's length.
+"""
+
+from array import array
+from bisect import bisect_left
+from collections import Counter
+from itertools import accumulate
+
+from proxy.events import Event
+from proxy.records import EngineReport, Gaps, Timeline, Usage
+
+EXACT_GAPS = 512
+"""Gaps of a choice that are held one by one (4 KiB); above that they are folded, and percentiles are 1.6 % off."""
+
+STAMPS = 4096
+"""Token events whose time is kept; replay of longer streams has seen enough by then."""
+
+_BATCH = 256
+"""Token events between two foldings: folding each by itself would double the cost of an event."""
+
+_MANTISSA = 5
+"""Bits of a gap kept below its leading one: buckets are 1/32 of their value wide, their middle 1.6 % off."""
+
+
+class IllegalInput(RuntimeError):
+    """The exchange cannot do this now: a bug of the caller. Nothing was changed."""
+
+
+class _Row(dict[str, "_Row"]):
+    """What may come next in one state, and the state after it."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.name = name
+
+    def __missing__(self, word: str) -> "_Row":
+        raise IllegalInput(f"{word} while {self.name}")
+
+
+_NEXT: dict[str, dict[str, str]] = {
+    "arrived": {"admitted": "admitted", "dispatched": "dispatched", "head": "answering", "end": "ended"},
+    "admitted": {"dispatched": "dispatched", "head": "answering", "end": "ended"},
+    # A second dispatch is a declared retry: what came before it is our own doing.
+    "dispatched": {"dispatched": "dispatched", "head": "answering", "end": "ended"},
+    # An engine may answer before it has all of a streamed upload: dispatch after the head changes nothing.
+    "answering": {
+        "dispatched": "answering",
+        "read": "answering",
+        "event": "answering",
+        "blocked": "answering",
+        "body_end": "answered",
+        "end": "ended",
+    },
+    # What is still open when the body ends in due form is an event then.
+    "answered": {"dispatched": "answered", "event": "answered", "blocked": "answered", "end": "ended"},
+    "ended": {},
+}
+
+
+def _rows() -> dict[str, _Row]:
+    rows = {name: _Row(name) for name in _NEXT}
+    for name, row in rows.items():
+        row.update({word: rows[after] for word, after in _NEXT[name].items()})
+    return rows
+
+
+_ROWS = _rows()
+
+
+class Recorder:
+    """Takes what happens to one exchange, in order, and gives its `Timeline` at the end.
+
+    What the reader said is readable at any time: `usage`, `report`, `error`, `finish`, `finished`, `done`, `choices`.
+    """
+
+    # State: where the exchange is (`_row`), the marks, the counts, what the reader said last, one `_Series` a choice,
+    # and the stamps of token events (`_waiting`, then packed in `_packed`).
+    __slots__ = (
+        "_admission",
+        "_arrived",
+        "_at_s",
+        "_blocked",
+        "_dispatched",
+        "_events",
+        "_first_answer",
+        "_first_byte",
+        "_first_event_tokens",
+        "_head",
+        "_last_byte",
+        "_last_token",
+        "_packed",
+        "_packed_to",
+        "_reads",
+        "_role",
+        "_row",
+        "_series",
+        "_streamed",
+        "_unreadable",
+        "_waiting",
+        "bytes_in",
+        "bytes_out",
+        "done",
+        "error",
+        "finish",
+        "finished",
+        "first_token_ns",
+        "report",
+        "status",
+        "token_events",
+        "usage",
+    )
+
+    def __init__(self, at_s: float, arrived_ns: int, bytes_in: int = 0) -> None:
+        self._row = _ROWS["arrived"]
+        self._at_s = at_s
+        self._arrived = arrived_ns
+        self._admission = self._blocked = self._reads = self._events = self._unreadable = 0
+        self._dispatched: int | None = None
+        self._head: int | None = None
+        self._first_byte: int | None = None
+        self._role: int | None = None
+        self._first_answer: int | None = None
+        self._last_token: int | None = None
+        self._last_byte: int | None = None
+        self._streamed = False
+        self._first_event_tokens = 1
+        self._series: dict[int, _Series] = {}
+        self._waiting = array("q")
+        self._packed = bytearray()
+        self._packed_to = 0
+        self.first_token_ns: int | None = None
+        self.token_events = 0
+        self.bytes_in = bytes_in
+        self.bytes_out = 0
+        self.status: int | None = None
+        self.usage: Usage | None = None
+        self.report: EngineReport | None = None
+        self.error: str | None = None
+        self.finish: str | None = None
+        self.finished: set[int] = set()
+        self.done = False
+
+    def __repr__(self) -> str:
+        return f"<Recorder {self._row.name}, {self._events} events, {self.token_events} with tokens>"
+
+    @property
+    def choices(self) -> int:
+        """Choices that had a token event."""
+        return len(self._series)
+
+    def admitted(self, t: int, waited_ns: int) -> None:
+        """The door let it in at `t`, after `waited_ns` in our own queue."""
+        self._row = self._row["admitted"]
+        self._admission = waited_ns
+
+    def dispatched(self, t: int) -> None:
+        """The request has been written to a connection of the engine; again after a retry."""
+        self._row = self._row["dispatched"]
+        if self._head is None:
+            self._dispatched = t - self._arrived
+
+    def head(self, t: int, status: int, streamed: bool) -> None:
+        """Status and headers of the answer are here; `streamed`: its body is a stream of events."""
+        self._row = self._row["head"]
+        self._head = t - self._arrived
+        if self._dispatched is None:
+            self._dispatched = self._head
+        self.status = status
+        self._streamed = streamed
+
+    def read(self, t: int, nbytes: int) -> None:
+        """One socket read of the answer's body."""
+        self._row = self._row["read"]
+        self._reads += 1
+        self.bytes_out += nbytes
+        if self._first_byte is None and nbytes:
+            self._first_byte = t - self._arrived
+
+    def event(self, t: int, event: Event) -> None:
+        """What one frame said; `t` is the stamp of the read that completed it."""
+        self._row = self._row["event"]
+        self._events += 1
+        tokens, reasoning, _, finish, usage, report, error, done, role, counted = event
+        if tokens:
+            at = t - self._arrived
+            self.token_events += 1
+            self._last_token = at
+            if self._first_answer is None:
+                self._first(at, reasoning, counted)
+            for choice in tokens:
+                series = self._series.get(choice)
+                if series is None:
+                    self._series[choice] = _Series(at)
+                else:
+                    series.recent.append(at - series.last)
+                    series.last = at
+            waiting = self._waiting
+            waiting.append(at)
+            if len(waiting) == _BATCH:
+                self._fold()
+        elif role and self._role is None:
+            self._role = t - self._arrived
+        if usage is not None:
+            self.usage = _later(self.usage, usage)
+        if report is not None:
+            self.report = report
+        if error is not None:
+            self.error = error
+        if done:
+            self.done = True
+        for choice, reason in finish:
+            self.finished.add(choice)
+            if choice == 0:
+                self.finish = reason
+
+    def unreadable(self, t: int) -> None:
+        """A frame that the reader could not read: a number may be missing, the response is whole."""
+        self._row = self._row["event"]
+        self._events += 1
+        self._unreadable += 1
+
+    def blocked(self, ns: int) -> None:
+        """Time inside `send`, because the client reads slowly."""
+        self._row = self._row["blocked"]
+        self._blocked += ns
+
+    def body_end(self, t: int) -> None:
+        """The engine's answer is here whole."""
+        self._row = self._row["body_end"]
+        self._last_byte = t - self._arrived
+
+    def end(self, t: int) -> Timeline:
+        """The exchange is over, whatever its outcome; nothing can follow."""
+        self._row = self._row["end"]
+        self._fold()
+        return Timeline(
+            at_s=self._at_s,
+            total_ns=t - self._arrived,
+            admission_ns=self._admission,
+            dispatched_ns=self._dispatched,
+            head_ns=self._head,
+            first_byte_ns=self._first_byte,
+            role_ns=self._role,
+            first_token_ns=self.first_token_ns,
+            first_answer_ns=self._first_answer,
+            last_token_ns=self._last_token,
+            last_byte_ns=self._last_byte,
+            blocked_ns=self._blocked,
+            streamed=self._streamed,
+            bytes_in=self.bytes_in,
+            bytes_out=self.bytes_out,
+            reads=self._reads,
+            events=self._events if self._streamed else 0,
+            token_events=self.token_events,
+            unreadable_events=self._unreadable,
+            first_event_tokens=self._first_event_tokens,
+            choices=self.choices,
+            gaps=tuple(series.gaps(choice) for choice, series in sorted(self._series.items())),
+            stamps=bytes(self._packed),
+            finish=self.finish,
+            done=self.done,
+        )
+
+    def _first(self, at: int, reasoning: bool, counted: int | None) -> None:
+        if self.first_token_ns is None:
+            self.first_token_ns = at
+            self._first_event_tokens = counted or 1
+        if not reasoning:
+            self._first_answer = at
+
+    def _fold(self) -> None:
+        room = STAMPS - (self.token_events - len(self._waiting))
+        stamps = self._waiting[: max(room, 0)]
+        self._packed += pack_stamps(stamps, self._packed_to)
+        self._packed_to = stamps[-1] // 1000 if stamps else self._packed_to
+        self._waiting = array("q")
+        for series in self._series.values():
+            if len(series.recent) >= EXACT_GAPS:
+                series.fold()
+
+
+class _Series:
+    """Gaps of one choice, by `Gaps`' definitions: exact while few, folded in logarithmic buckets above."""
+
+    # State: time of the last token event, gaps not folded yet, and the sums and buckets of those that are.
+    __slots__ = ("buckets", "count", "last", "max", "recent", "total")
+
+    def __init__(self, at: int) -> None:
+        self.last = at
+        self.recent = array("q")
+        self.buckets: Counter[int] = Counter()
+        self.count = self.total = self.max = 0
+
+    def fold(self) -> None:
+        self.count += len(self.recent)
+        self.total += sum(self.recent)
+        self.max = max(self.max, *self.recent)
+        self.buckets.update(map(_bucket, self.recent))
+        self.recent = array("q")
+
+    def gaps(self, choice: int) -> Gaps:
+        if not self.buckets:
+            return _exact(choice, sorted(self.recent))
+        if self.recent:
+            self.fold()
+        p50, p99 = (min(self.at_rank(_rank(q, self.count)), self.max) for q in (50, 99))
+        return Gaps(choice, self.count, self.total, p50, p99, self.max)
+
+    def at_rank(self, rank: int) -> int:
+        buckets = sorted(self.buckets)
+        reached = list(accumulate(self.buckets[bucket] for bucket in buckets))
+        return _middle(buckets[bisect_left(reached, rank)])
+
+
+def _exact(choice: int, gaps: list[int]) -> Gaps:
+    if not gaps:
+        return Gaps(choice, 0, 0, 0, 0, 0)
+    p50, p99 = (gaps[_rank(q, len(gaps)) - 1] for q in (50, 99))
+    return Gaps(choice, len(gaps), sum(gaps), p50, p99, gaps[-1])
+
+
+def _rank(percent: int, count: int) -> int:
+    """Nearest rank, counted from one: ceil(percent of count)."""
+    return -(-percent * count // 100)
+
+
+def _bucket(ns: int) -> int:
+    """Number of a gap's bucket; numbers sort as gaps do."""
+    shift = max(ns.bit_length() - 1 - _MANTISSA, 0)
+    return (shift << (_MANTISSA + 1)) + (ns >> shift)
+
+
+def _middle(bucket: int) -> int:
+    """The gap that stands for a bucket."""
+    shift, head = divmod(bucket, 1 << (_MANTISSA + 1))
+    return (head << shift) + ((1 << shift) >> 1)
+
+
+def _later(old: Usage | None, new: Usage) -> Usage:
+    """What is said now and, where that is silent, what was said before: dialects tell usage in pieces."""
+    if old is None:
+        return new
+    return Usage(
+        new.prompt_tokens if new.prompt_tokens is not None else old.prompt_tokens,
+        new.output_tokens if new.output_tokens is not None else old.output_tokens,
+        new.cached_tokens if new.cached_tokens is not None else old.cached_tokens,
+        new.reasoning_tokens if new.reasoning_tokens is not None else old.reasoning_tokens,
+    )
+
+
+def pack_stamps(stamps_ns: "array[int] | list[int]", after_us: int = 0) -> bytes:
+    """Times in nanoseconds, ascending, as LEB128 varints of microseconds, each since the one before it.
+
+    The first counts since `after_us`; 1 to 2 bytes a stamp on a usual stream.
+    """
+    packed = bytearray()
+    for stamp in stamps_ns:
+        us = stamp // 1000
+        delta, after_us = us - after_us, us
+        while delta > 0x7F:
+            packed.append(delta & 0x7F | 0x80)
+            delta >>= 7
+        packed.append(delta)
+    return bytes(packed)
+
+
+def unpack_stamps(packed: bytes) -> list[int]:
+    """Times in nanoseconds since arrival, whole microseconds, from `Timeline.stamps`."""
+    stamps: list[int] = []
+    us = value = shift = 0
+    for byte in packed:
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            us += value
+            stamps.append(us * 1000)
+            value = shift = 0
+    return stamps

@@ -1,0 +1,188 @@
+import gzip
+import json
+import zlib
+
+import pytest
+
+from proxy.events import Event, Frame
+from proxy.tap import Tap
+from proxy.timeline import Recorder
+
+
+class Lines:
+    """A second framing: one frame a line, `overflowed` above the limit; a NUL byte cannot be framed."""
+
+    def __init__(self, limit: int = 1000) -> None:
+        self.held = b""
+        self.limit = limit
+        self.overflowed = False
+
+    def feed(self, data: bytes) -> list[Frame]:
+        if b"\0" in data:
+            raise ValueError("NUL")
+        *whole, self.held = (self.held + data).split(b"\n")
+        self.overflowed = len(self.held) > self.limit
+        return [Frame(line) for line in whole]
+
+    def close(self) -> list[Frame]:
+        if self.held == b"half":
+            raise ValueError("half")
+        return [Frame(self.held)] if self.held else []
+
+
+class Words:
+    """A second reader: a JSON string is a token, `"end"` is the end; everything else is a fault of its own kind."""
+
+    def __init__(self) -> None:
+        self.ended = False
+
+    def read(self, frame: Frame) -> Event:
+        word = json.loads(frame.data)
+        if word == "end":
+            self.ended = True
+            return Event(done=True)
+        return Event(tokens=(0,), text=word.strip())
+
+    def complete(self) -> bool:
+        return self.ended
+
+
+def tap(encoding: str = "", **more: object) -> tuple[Tap, Recorder, list[str]]:
+    recorder = Recorder(0.0, 0)
+    recorder.dispatched(1)
+    recorder.head(2, 200, True)
+    heard: list[str] = []
+    return Tap(recorder, Lines(), Words(), encoding, hear=heard.append, **more), recorder, heard  # type: ignore[arg-type]
+
+
+BODY = b'"a"\n"b"\n"end"\n'
+
+
+def test_an_answer_is_read_in_the_stamps_of_its_reads() -> None:
+    it, recorder, heard = tap()
+    it.feed(10, b'"a"\n"b')
+    it.feed(20, b'"\n"en')
+    assert not recorder.done
+    it.feed(30, b'd"\n')
+    assert recorder.done
+    assert not it.complete
+    it.close(31)
+    assert it.complete
+    line = recorder.end(40)
+    assert (line.first_token_ns, line.last_token_ns, line.events, heard) == (10, 20, 3, ["a", "b"])
+
+
+def test_what_is_open_at_a_clean_end_is_read_then() -> None:
+    it, recorder, _ = tap()
+    it.feed(10, b'"a"\n"end"')
+    it.close(20)
+    assert recorder.done
+    assert it.complete
+
+
+def test_a_clean_end_without_the_dialects_own_is_not_complete() -> None:
+    it, recorder, _ = tap()
+    it.feed(10, b'"a"\n')
+    it.close(20)
+    assert not it.complete
+    assert not recorder.done
+
+
+@pytest.mark.parametrize("junk", [b"{", b"1\n", b"[]", b"null", b"\xff", b"[" * 100_000], ids=repr)
+def test_a_fault_of_the_reader_costs_one_number(junk: bytes) -> None:
+    it, recorder, heard = tap()
+    it.feed(10, b'"a"\n' + junk[:900].rstrip() + b"\n" + b'"b"\n"end"\n')
+    it.close(11)
+    line = recorder.end(12)
+    assert (line.unreadable_events, line.events, heard, it.complete) == (1, 4, ["a", "b"], True)
+
+
+def test_no_one_need_listen() -> None:
+    recorder = Recorder(0.0, 0)
+    recorder.head(1, 200, True)
+    Tap(recorder, Lines(), Words()).feed(2, BODY)
+    assert recorder.end(3).token_events == 2
+
+
+def test_a_body_that_cannot_be_framed_ends_the_observing() -> None:
+    it, recorder, _ = tap()
+    it.feed(10, b'"a"\n')
+    it.feed(20, b"\0")
+    it.feed(30, BODY)
+    it.close(40)
+    assert (it.blind, it.complete) == ("cannot be framed: ValueError", True)
+    assert repr(it) == "<Tap cannot be framed: ValueError, closed>"
+    line = recorder.end(50)
+    assert (line.unreadable_events, line.token_events) == (1, 1)
+
+
+def test_a_last_frame_that_cannot_be_framed_is_counted() -> None:
+    it, recorder, _ = tap()
+    it.feed(10, b"half")
+    assert repr(it) == "<Tap reading>"
+    it.close(20)
+    assert recorder.end(30).unreadable_events == 1
+
+
+def test_an_event_over_the_limit_ends_the_observing() -> None:
+    it, recorder, _ = tap()
+    it.feed(10, b'"a"\n' + b"x" * 2000)
+    it.feed(20, BODY)
+    assert it.blind == "an event is over the size limit"
+    line = recorder.end(50)
+    assert (line.unreadable_events, line.token_events) == (0, 1)
+
+
+def raw_deflate(data: bytes) -> bytes:
+    deflate = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+    return deflate.compress(data) + deflate.flush()
+
+
+COMPRESSED = {
+    "identity": BODY,
+    "gzip": gzip.compress(BODY),
+    "X-GZIP": gzip.compress(BODY[:5]) + gzip.compress(BODY[5:]),
+    "deflate": zlib.compress(BODY),
+    " deflate": raw_deflate(BODY),
+}
+
+
+@pytest.mark.parametrize("size", [1, 7, 10_000])
+@pytest.mark.parametrize("encoding", COMPRESSED)
+def test_a_compressed_copy_is_inflated_at_any_split(encoding: str, size: int) -> None:
+    it, _, heard = tap(encoding)
+    body = COMPRESSED[encoding]
+    for at in range(0, len(body), size):
+        it.feed(at, body[at : at + size])
+    it.close(99)
+    assert (heard, it.complete, it.blind) == (["a", "b"], True, None)
+
+
+def test_a_small_chunk_that_inflates_to_much_is_read_whole() -> None:
+    it, recorder, _ = tap("gzip")
+    it.feed(1, gzip.compress(b'"a"\n' * 100_000))
+    assert recorder.end(2).token_events == 100_000
+
+
+def test_a_bomb_ends_the_observing() -> None:
+    it, recorder, _ = tap("gzip", inflated_limit=500_000)
+    it.feed(1, gzip.compress(b'"a"\n' * 200_000))
+    assert it.blind == "cannot be framed: _Bomb"
+    assert recorder.end(2).token_events <= 125_000
+
+
+def test_a_body_that_is_not_what_it_says_ends_the_observing() -> None:
+    it, recorder, _ = tap("gzip")
+    it.feed(1, BODY)
+    assert it.blind == "cannot be framed: error"
+    assert recorder.end(2).unreadable_events == 1
+
+
+@pytest.mark.parametrize("encoding", ["br", "zstd", "gzip, br"])
+def test_an_encoding_that_is_not_read_is_said_and_nothing_is_counted(encoding: str) -> None:
+    it, recorder, _ = tap(encoding)
+    it.feed(1, b"\x00\x01")
+    it.close(2)
+    assert it.blind == f"content encoding {encoding} is not read"
+    assert it.complete
+    assert recorder.end(3).unreadable_events == 0

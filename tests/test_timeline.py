@@ -1,0 +1,238 @@
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.events import NOTHING, Event
+from proxy.records import EngineReport, Timeline, Usage
+from proxy.timeline import EXACT_GAPS, STAMPS, IllegalInput, Recorder, pack_stamps, unpack_stamps
+
+MS = 1_000_000
+TOKEN = Event(tokens=(0,), text="x")
+
+
+def answering(arrived: int = 0) -> Recorder:
+    recorder = Recorder(12.5, arrived)
+    recorder.dispatched(arrived + 1 * MS)
+    recorder.head(arrived + 2 * MS, 200, True)
+    return recorder
+
+
+def stream(times_ms: list[float], event: Event = TOKEN) -> Timeline:
+    recorder = answering()
+    for at in times_ms:
+        recorder.read(round(at * MS), 10)
+        recorder.event(round(at * MS), event)
+    return recorder.end(round((times_ms[-1] + 1) * MS))
+
+
+INPUTS: dict[str, Callable[[Recorder], object]] = {
+    "admitted": lambda r: r.admitted(0, 0),
+    "dispatched": lambda r: r.dispatched(0),
+    "head": lambda r: r.head(0, 200, True),
+    "read": lambda r: r.read(0, 1),
+    "event": lambda r: r.event(0, NOTHING),
+    "unreadable": lambda r: r.unreadable(0),
+    "blocked": lambda r: r.blocked(1),
+    "body_end": lambda r: r.body_end(0),
+    "end": lambda r: r.end(0),
+}
+PATHS = {
+    "arrived": [],
+    "admitted": ["admitted"],
+    "dispatched": ["dispatched"],
+    "answering": ["dispatched", "head"],
+    "answered": ["dispatched", "head", "body_end"],
+    "ended": ["end"],
+}
+LEGAL = {
+    "arrived": {"admitted", "dispatched", "head", "end"},
+    "admitted": {"dispatched", "head", "end"},
+    "dispatched": {"dispatched", "head", "end"},
+    "answering": {"dispatched", "read", "event", "unreadable", "blocked", "body_end", "end"},
+    "answered": {"dispatched", "event", "unreadable", "blocked", "end"},
+    "ended": set(),
+}
+
+
+@pytest.mark.parametrize("word", INPUTS)
+@pytest.mark.parametrize("state", PATHS)
+def test_an_input_out_of_order_raises_and_changes_nothing(state: str, word: str) -> None:
+    recorder, twin = Recorder(0.0, 0), Recorder(0.0, 0)
+    for step in PATHS[state]:
+        INPUTS[step](recorder)
+        INPUTS[step](twin)
+    if word in LEGAL[state]:
+        INPUTS[word](recorder)
+        return
+    with pytest.raises(IllegalInput, match=f"while {state}"):
+        INPUTS[word](recorder)
+    assert repr(recorder) == repr(twin)
+    if state != "ended":
+        assert recorder.end(7) == twin.end(7)
+
+
+def test_marks_count_from_arrival_in_nanoseconds() -> None:
+    recorder = Recorder(12.5, 1000, bytes_in=77)
+    recorder.admitted(1100, 90)
+    recorder.dispatched(1200)
+    recorder.head(1300, 200, True)
+    recorder.read(1400, 5)
+    recorder.event(1400, Event(role=True))
+    recorder.read(1500, 6)
+    recorder.event(1500, Event(tokens=(0,), reasoning=True))
+    recorder.read(1600, 7)
+    recorder.event(1600, TOKEN)
+    recorder.blocked(30)
+    recorder.blocked(20)
+    recorder.body_end(1700)
+    line = recorder.end(1800)
+    assert (line.at_s, line.total_ns, line.admission_ns, line.blocked_ns) == (12.5, 800, 90, 50)
+    assert (line.dispatched_ns, line.head_ns, line.first_byte_ns, line.role_ns) == (200, 300, 400, 400)
+    assert (line.first_token_ns, line.first_answer_ns, line.last_token_ns, line.last_byte_ns) == (500, 600, 600, 700)
+    assert (line.bytes_in, line.bytes_out, line.reads, line.events, line.token_events) == (77, 18, 3, 3, 2)
+    assert recorder.status == 200
+
+
+def test_moments_that_never_came_are_unknown() -> None:
+    line = Recorder(0.0, 5).end(9)
+    assert line == Timeline(at_s=0.0, total_ns=4)
+    assert line.first_token_ns is None
+    assert line.last_byte_ns is None
+
+
+def test_a_retry_moves_the_dispatch_mark() -> None:
+    recorder = Recorder(0.0, 0)
+    recorder.dispatched(5)
+    recorder.dispatched(9)
+    assert recorder.end(10).dispatched_ns == 9
+
+
+def test_an_answer_before_the_upload_is_done_counts_as_dispatched_at_its_head() -> None:
+    recorder = Recorder(0.0, 0)
+    recorder.head(8, 413, False)
+    recorder.dispatched(9)
+    assert recorder.end(10).dispatched_ns == 8
+
+
+def test_events_of_one_read_share_its_stamp() -> None:
+    recorder = answering()
+    recorder.read(10 * MS, 50)
+    for _ in range(3):
+        recorder.event(10 * MS, TOKEN)
+    line = recorder.end(11 * MS)
+    assert (line.reads, line.token_events, line.gaps[0].count, line.gaps[0].max_ns) == (1, 3, 2, 0)
+    assert unpack_stamps(line.stamps) == [10 * MS] * 3
+
+
+def test_an_empty_read_is_no_first_byte() -> None:
+    recorder = answering()
+    recorder.read(3, 0)
+    recorder.read(4, 1)
+    assert recorder.end(5).first_byte_ns == 4
+
+
+def test_a_body_that_is_no_stream_has_no_events() -> None:
+    recorder = Recorder(0.0, 0)
+    recorder.dispatched(1)
+    recorder.head(2, 200, False)
+    recorder.read(2, 9)
+    recorder.body_end(2)
+    recorder.event(2, Event(usage=Usage(3, 4), done=True, finish=((0, "stop"),)))
+    line = recorder.end(3)
+    assert (line.events, line.token_events, line.first_token_ns, line.streamed, line.done) == (0, 0, None, False, True)
+    assert recorder.usage == Usage(3, 4)
+
+
+def test_the_last_usage_wins_and_silence_does_not_erase() -> None:
+    recorder = answering()
+    recorder.event(3, Event(usage=Usage(8, 0, 4, None)))
+    recorder.event(4, Event(usage=Usage(16, None, None, 2)))
+    assert recorder.usage == Usage(16, 0, 4, 2)
+    recorder.event(5, Event(usage=Usage(None, 9, None, None)))
+    assert recorder.usage == Usage(16, 9, 4, 2)
+    recorder.event(6, Event(usage=Usage(1, 1, 1, 1)))
+    assert recorder.usage == Usage(1, 1, 1, 1)
+
+
+def test_what_the_reader_said_is_kept() -> None:
+    recorder = answering()
+    recorder.event(3, Event(tokens=(1, 0), counted=4, text="ab"))
+    recorder.event(3, Event(finish=((0, "stop"), (1, "length")), report=EngineReport(source="a")))
+    recorder.event(3, Event(report=EngineReport(source="b"), error="broke"))
+    recorder.event(4, Event(done=True))
+    recorder.unreadable(5)
+    assert (recorder.finish, recorder.finished, recorder.done, recorder.choices) == ("stop", {0, 1}, True, 2)
+    assert recorder.report == EngineReport(source="b")
+    assert recorder.error == "broke"
+    line = recorder.end(6)
+    assert (line.first_event_tokens, line.choices, line.unreadable_events, line.events) == (4, 2, 1, 5)
+    assert repr(recorder) == "<Recorder ended, 5 events, 1 with tokens>"
+
+
+def test_gaps_belong_to_one_choice() -> None:
+    recorder = answering()
+    for at, choices in ((10, (0,)), (15, (1,)), (20, (0,)), (40, (0, 1))):
+        recorder.event(at * MS, Event(tokens=choices))
+    first, second = recorder.end(50 * MS).gaps
+    assert (first.choice, first.count, first.total_ns, first.p50_ns, first.max_ns) == (0, 2, 30 * MS, 10 * MS, 20 * MS)
+    assert (second.choice, second.count, second.total_ns, second.max_ns) == (1, 1, 25 * MS, 25 * MS)
+
+
+def test_one_token_has_no_gap() -> None:
+    (gaps,) = stream([5]).gaps
+    assert (gaps.count, gaps.total_ns, gaps.p50_ns, gaps.p99_ns, gaps.max_ns) == (0, 0, 0, 0, 0)
+
+
+def test_percentiles_of_few_gaps_are_exact_by_nearest_rank() -> None:
+    times = [1000.0]
+    for gap in [30] * 49 + [3500] + [30] * 49 + [3500]:
+        times.append(times[-1] + gap)
+    (gaps,) = stream(times).gaps
+    assert (gaps.count, gaps.p50_ns, gaps.p99_ns, gaps.max_ns) == (100, 30 * MS, 3500 * MS, 3500 * MS)
+    assert gaps.total_ns == 9940 * MS
+
+
+@given(st.lists(st.integers(0, 10**10), min_size=EXACT_GAPS + 300, max_size=EXACT_GAPS + 300), st.integers(1, 7))
+def test_a_long_stream_keeps_exact_sums_and_percentiles_within_three_percent(gaps: list[int], repeat: int) -> None:
+    recorder = answering()
+    at = 3 * MS
+    recorder.event(at, TOKEN)
+    for gap in gaps * repeat:
+        at += gap
+        recorder.event(at, TOKEN)
+    (folded,) = recorder.end(at).gaps
+    ordered = sorted(gaps * repeat)
+    count = len(ordered)
+    assert (folded.count, folded.total_ns, folded.max_ns) == (count, sum(ordered), ordered[-1])
+    for got, percent in ((folded.p50_ns, 50), (folded.p99_ns, 99)):
+        true = ordered[-(-percent * count // 100) - 1]
+        assert abs(got - true) <= 0.03 * true
+
+
+def test_a_stream_that_fills_the_last_fold_exactly_is_counted_whole() -> None:
+    line = stream([float(at) for at in range(3, 3 + 3 * 256)])
+    assert (line.token_events, line.gaps[0].count) == (768, 767)
+
+
+def test_stamps_are_kept_up_to_their_limit() -> None:
+    times = [3 + at * 0.25 for at in range(STAMPS + 300)]
+    line = stream(times)
+    stamps = unpack_stamps(line.stamps)
+    assert line.token_events == STAMPS + 300
+    assert stamps == [round(at * MS) for at in times[:STAMPS]]
+    assert len(line.stamps) < 2.1 * STAMPS
+
+
+def test_an_open_stream_holds_bounded_memory() -> None:
+    recorder = answering()
+    for at in range(20_000):
+        recorder.event(at * 1000, TOKEN)
+    assert len(recorder._packed) + 8 * len(recorder._waiting) < 3 * STAMPS
+    assert len(recorder._series[0].recent) < 2 * EXACT_GAPS
+
+
+@given(st.lists(st.integers(0, 10**14), max_size=200).map(sorted))
+def test_stamps_come_back_in_microseconds(stamps: list[int]) -> None:
+    assert unpack_stamps(pack_stamps(stamps)) == [stamp // 1000 * 1000 for stamp in stamps]
