@@ -1,0 +1,327 @@
+"""The wire to the engines: httpx's transport interface over aiohttp's HTTP/1.1 protocol.
+
+aiohttp's connection protocol (parser, flow control) is used without its session. At this layer there is no cookie jar,
+no header of its own, no URL to quote, no redirect, no environment proxy, no request that is repeated behind our back,
+and it costs a third of the time.
+
+What stands in `request.extensions`: `target` (httpx's: the raw request target), `timeout` (httpx's: `connect`,
+seconds), `sent` (ours: called when the whole request has been handed to the operating system).
+"""
+
+import asyncio
+import socket
+import ssl
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from functools import cached_property, partial
+
+import aiohappyeyeballs
+import httpx
+from aiohttp import ClientError, StreamReader
+from aiohttp.client_proto import ResponseHandler
+from aiohttp.http import HttpProcessingError, RawResponseMessage
+
+IDLE_S = 4.0
+"""How long an unused connection is kept, seconds: under the 5 s after which uvicorn (vLLM, SGLang) and llama.cpp close
+theirs, so that a request rarely meets a connection that is just being closed."""
+HAPPY_EYEBALLS_S = 0.25
+"""RFC 8305 5: the connection attempt delay."""
+READ_BUFFER = 64 * 1024
+"""Bytes; reading from the engine pauses at twice as much that the client did not take."""
+HEAD_LIMIT = 256 * 1024
+"""Bytes of one header line of an answer; generous, for what an engine says is passed on, not judged."""
+HEADERS_LIMIT = 1000
+PORTS = {"http": 80, "https": 443}
+
+CONNECTING: Mapping[type[Exception], type[httpx.TransportError]] = {
+    TimeoutError: httpx.ConnectTimeout,
+    OSError: httpx.ConnectError,  # refused, unknown host, TLS: all of them are OSErrors
+    UnicodeError: httpx.ConnectError,  # a host name that is none
+}
+SPEAKING: Mapping[type[Exception], type[httpx.TransportError]] = {
+    HttpProcessingError: httpx.RemoteProtocolError,
+    ClientError: httpx.ReadError,
+    OSError: httpx.ReadError,
+}
+
+
+class Line(ResponseHandler):
+    """One connection to an engine. `heard`: a byte of the current answer has come."""
+
+    heard = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """No write buffer of our own: "not paused" then means that the operating system has every byte."""
+        super().connection_made(transport)
+        if self.transport is not None:
+            self.transport.set_write_buffer_limits(high=0)
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes of the engine."""
+        self.heard = True
+        super().data_received(data)
+
+    def usable(self) -> bool:
+        """Open, and nothing stands unread in it."""
+        return self.is_connected() and not self.should_close
+
+    def write(self, parts: Sequence[bytes]) -> None:
+        """Writes all parts; `writing_paused` where not all could go at once."""
+        if self.transport is None:
+            raise ConnectionResetError("the engine hung up")
+        self.transport.writelines(parts)
+
+    async def drained(self) -> None:
+        """Returns when the operating system has every byte; ConnectionError when the engine hung up."""
+        await self._drain_helper()
+
+    def set_exception(self, exc: BaseException, exc_cause: BaseException | None = None) -> None:
+        """Whoever reads from this line gets `exc`: also the reader of a body, whom aiohttp leaves waiting when the
+        framing turns to garbage."""
+        super().set_exception(exc)
+        if self._payload is not None and not self._payload.is_eof():
+            self._payload.set_exception(exc)
+
+    def hang_up(self) -> None:
+        """Closes at once: what was not sent is not sent, and a reader wakes."""
+        self.set_exception(ClientError("closed by us"))
+        self.abort()
+
+
+class Call(httpx.AsyncByteStream):
+    """One request on one line, and the body of its answer: a chunk for each read from the socket.
+
+    Mutable state: `_upload` (the rest of the request, where the operating system did not take it at once), `_payload`
+    (the answer's body, once its head is here), `_until_close` (only the end of the connection ends it), `_open` (the
+    line is still ours).
+    """
+
+    def __init__(self, line: Line, give_back: Callable[[Line], None]) -> None:
+        self._line = line
+        self._give_back = give_back
+        self._upload: asyncio.Task[None] | None = None
+        self._payload: StreamReader | None = None
+        self._until_close = False
+        self._open = True
+
+    async def begin(self, request: httpx.Request) -> RawResponseMessage:
+        """Sends the request and returns the answer's head; interim answers (1xx) are swallowed."""
+        self._line.heard = False
+        self._line.set_response_params(
+            skip_payload=request.method == "HEAD",
+            read_until_eof=True,
+            auto_decompress=False,
+            read_bufsize=READ_BUFFER,
+            max_line_size=HEAD_LIMIT,
+            max_field_size=HEAD_LIMIT,
+            max_headers=HEADERS_LIMIT,
+        )
+        self._send(request)
+        message, self._payload = await self._line.read()
+        while message.code < 200:
+            if message.code == 101:
+                raise httpx.RemoteProtocolError("an upgrade that nobody asked for")
+            message, self._payload = await self._line.read()
+        self._until_close = not message.chunked and "content-length" not in message.headers
+        return message
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        """The next read's bytes; httpx.ReadError where the framing breaks off, after all bytes before the break."""
+        if self._payload is None or not self._open:
+            raise StopAsyncIteration
+        try:
+            chunk = await self._payload.readany()
+            if not chunk:
+                self._end()
+        except tuple(SPEAKING) as error:
+            chunk = self._payload._read_nowait(-1)  # what came before the break; `readany` holds it back
+            if not chunk:
+                raise _translated(SPEAKING, error) from error
+        if not chunk:
+            raise StopAsyncIteration
+        return chunk
+
+    async def aclose(self) -> None:
+        """Ends the call: an unfinished one closes its connection at once. No task is left."""
+        if self._open:
+            self._open = False
+            self._line.hang_up()
+        if self._upload is not None and not self._upload.done():
+            self._upload.cancel()
+            await asyncio.wait((self._upload,))
+
+    def _end(self) -> None:
+        """The body is whole. The line goes back, if the request went out whole too."""
+        broke = self._line.exception()
+        if self._until_close and isinstance(broke, OSError):
+            raise broke  # a reset is no end of a body that only the connection's end delimits
+        if self._upload is None or self._upload.done():
+            self._open = False
+            self._give_back(self._line)
+
+    def _send(self, request: httpx.Request) -> None:
+        """Writes what can be written now; a task does the rest."""
+        stream, line = request.stream, self._line
+        whole = isinstance(stream, httpx.SyncByteStream)
+        line.write((_head(request), *stream) if isinstance(stream, httpx.SyncByteStream) else (_head(request),))
+        if whole and not line.writing_paused:
+            _mark_sent(request)
+            return
+        self._upload = asyncio.create_task(_rest(line, request))
+        self._upload.add_done_callback(self._sent)
+
+    def _sent(self, upload: asyncio.Task[None]) -> None:
+        """A body that could not be had ends the call; an engine that hung up may have answered: reading tells."""
+        if not upload.cancelled() and (error := upload.exception()) and not isinstance(error, OSError):
+            self._line.set_exception(error)
+
+
+class Wire(httpx.AsyncBaseTransport):
+    """Connections to engines: opened when needed, kept for `IDLE_S`, as many as there are calls.
+
+    `trust`: CA files by authority (`gpu1:8443`) for engines with a certificate of their own; others are checked
+    against the system's. Raises OSError for a file that cannot be read. Mutable state: the idle lines of each origin.
+
+    The declared retry: a reused line that died before any byte of the answer came is replaced once, by a fresh one,
+    where the body is in memory. `sent` is then called again.
+    """
+
+    def __init__(self, trust: Mapping[str, str] | None = None) -> None:
+        self._trust = {authority: ssl.create_default_context(cafile=file) for authority, file in (trust or {}).items()}
+        self._idle: dict[tuple[str, str, int | None], dict[Line, asyncio.TimerHandle]] = {}
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """One attempt at the engine, save the declared retry; raises httpx's transport errors."""
+        url = request.url
+        idle = self._idle.setdefault((url.scheme, url.host, url.port), {})
+        line = _take(idle)
+        if line is not None:
+            try:
+                return await _spoken(line, idle, request)
+            except httpx.ReadError:
+                if line.heard or not isinstance(request.stream, httpx.SyncByteStream):
+                    raise
+        try:
+            line = await self._connected(request)
+        except tuple(CONNECTING) as error:
+            raise _translated(CONNECTING, error) from error
+        return await _spoken(line, idle, request)
+
+    async def aclose(self) -> None:
+        """Closes the idle lines; calls in progress belong to their callers."""
+        for idle in self._idle.values():
+            while (line := _take(idle)) is not None:
+                line.close()
+
+    async def _connected(self, request: httpx.Request) -> Line:
+        """A fresh line: all addresses of the host are tried (RFC 8305), so `localhost` may mean either family."""
+        url, loop = request.url, asyncio.get_running_loop()
+        host = url.raw_host.decode("ascii")
+        context = self._context(url)
+        async with asyncio.timeout(request.extensions.get("timeout", {}).get("connect")):
+            places = await loop.getaddrinfo(host, url.port or PORTS[url.scheme], type=socket.SOCK_STREAM)
+            sock = await aiohappyeyeballs.start_connection(
+                places, happy_eyeballs_delay=HAPPY_EYEBALLS_S, interleave=1, loop=loop
+            )
+            _, line = await loop.create_connection(
+                partial(Line, loop), sock=sock, ssl=context, server_hostname=host if context else None
+            )
+        return line
+
+    def _context(self, url: httpx.URL) -> ssl.SSLContext | None:
+        if url.scheme != "https":
+            return None
+        return self._trust.get(url.netloc.decode("ascii")) or self._public
+
+    @cached_property
+    def _public(self) -> ssl.SSLContext:
+        return ssl.create_default_context()
+
+
+async def _spoken(line: Line, idle: dict[Line, asyncio.TimerHandle], request: httpx.Request) -> httpx.Response:
+    """The answer's head on this line, its body still to be read. Whatever goes wrong, nothing is left open."""
+    call = Call(line, partial(_park, idle))
+    try:
+        message = await call.begin(request)
+    except tuple(SPEAKING) as error:
+        await call.aclose()
+        raise _translated(SPEAKING, error) from error
+    except BaseException:
+        await call.aclose()
+        raise
+    return httpx.Response(message.code, headers=message.raw_headers, stream=call)
+
+
+def _take(idle: dict[Line, asyncio.TimerHandle]) -> Line | None:
+    """The line that was used last: the least likely to be closed by the engine meanwhile."""
+    while idle:
+        line, timer = idle.popitem()
+        timer.cancel()
+        if line.usable():
+            return line
+        line.close()
+    return None
+
+
+def _park(idle: dict[Line, asyncio.TimerHandle], line: Line) -> None:
+    """Keeps a line for `IDLE_S`, if it can be used again."""
+    if line.usable():
+        idle[line] = asyncio.get_running_loop().call_later(IDLE_S, _drop, idle, line)
+    else:
+        line.close()
+
+
+def _drop(idle: dict[Line, asyncio.TimerHandle], line: Line) -> None:
+    idle.pop(line, None)
+    line.close()
+
+
+def _head(request: httpx.Request) -> bytes:
+    """The request's head, every byte as it was given. Raises httpx.LocalProtocolError for bytes that would break it."""
+    target = request.extensions.get("target", request.url.raw_path)
+    pairs = request.headers.raw
+    lines = [b"%b %b HTTP/1.1\r\n" % (request.method.encode("ascii"), target)]
+    lines += [b"%b: %b\r\n" % pair for pair in pairs]
+    head = b"".join((*lines, b"\r\n"))
+    ends = len(pairs) + 2
+    if head.count(b"\n") != ends or head.count(b"\r") != ends or b"\0" in head or b" " in target:
+        raise httpx.LocalProtocolError("a header or the target holds a line end")
+    return head
+
+
+async def _rest(line: Line, request: httpx.Request) -> None:
+    """Writes what is left of the request: of bytes what the system did not take, of a stream all."""
+    stream = request.stream
+    if isinstance(stream, httpx.AsyncByteStream) and not isinstance(stream, httpx.SyncByteStream):
+        await _uploaded(line, stream, request.headers.get("content-length"))
+    await line.drained()
+    _mark_sent(request)
+
+
+async def _uploaded(line: Line, stream: httpx.AsyncByteStream, length: str | None) -> None:
+    """Streams the body: chunked, or exactly as long as `content-length` says."""
+    left = None if length is None else int(length)
+    async for chunk in stream:
+        if left is None and chunk:
+            line.write((b"%x\r\n" % len(chunk), chunk, b"\r\n"))
+        elif left is not None:
+            left -= len(chunk)
+            line.write((chunk,))
+        if left is not None and left < 0:
+            raise httpx.LocalProtocolError("the body is longer than its content-length")
+        await line.drained()
+    if left is None:
+        line.write((b"0\r\n\r\n",))
+    elif left:
+        raise httpx.LocalProtocolError("the body is shorter than its content-length")
+
+
+def _mark_sent(request: httpx.Request) -> None:
+    if (sent := request.extensions.get("sent")) is not None:
+        sent()
+
+
+def _translated(table: Mapping[type[Exception], type[httpx.TransportError]], error: Exception) -> httpx.TransportError:
+    return next(ours for theirs, ours in table.items() if isinstance(error, theirs))(str(error))
