@@ -1,0 +1,1 @@
+"""Where records go: each exporter is one file, given whole records and nothing else."""

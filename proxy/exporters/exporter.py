@@ -1,0 +1,30 @@
+"""What all exporters have in common."""
+
+from typing import Protocol
+
+from proxy.records import RequestRecord
+
+
+class Exporter(Protocol):
+    """Takes records and brings them somewhere. What it loses it counts; the office guards against what it raises."""
+
+    def export(self, record: RequestRecord) -> None:
+        """Takes one record; quick, for it may only buffer."""
+        ...
+
+    def tick(self, now_ns: int) -> None:
+        """About once a second: writes what is buffered."""
+        ...
+
+    def reopen(self) -> None:
+        """Opens its file anew (SIGHUP, log rotation)."""
+        ...
+
+    def close(self) -> None:
+        """Writes what is left and lets go."""
+        ...
+
+    @property
+    def lost(self) -> int:
+        """Records that could not be brought where they belong, since start."""
+        ...

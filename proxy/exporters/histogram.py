@@ -1,0 +1,117 @@
+"""Distributions and sums by label set, with a bound on how many there are. No library: plain numbers.
+
+Prometheus pays per series, so all families draw on one `Budget`. When it is spent a new label set is folded: the labels
+that the outside can invent (engine, model, tenant) become `other`, the rest stay. Each family may hold `reserve` folded
+sets; beyond them there is one last set, in which every label is `other`. So the bound holds whatever comes.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from typing import Generic, TypeVar
+
+OTHER = "other"
+FOLDABLE = frozenset({"engine", "model", "tenant"})
+"""Labels whose values come from outside."""
+
+Labels = tuple[str, ...]
+Value = TypeVar("Value")
+
+
+class Budget:
+    """Series that may still be created. State: that number."""
+
+    def __init__(self, series: int) -> None:
+        self.left = series
+
+    def take(self, cost: int) -> bool:
+        """Takes `cost` series if there are so many."""
+        if cost > self.left:
+            return False
+        self.left -= cost
+        return True
+
+
+class Family(Generic[Value]):
+    """Values by label set. State: the sets, and how many of them are folded."""
+
+    cost = 1
+    """Series a label set."""
+
+    def __init__(self, names: Sequence[str], budget: Budget, reserve: int = 1) -> None:
+        self.names = tuple(names)
+        self.sets: dict[Labels, Value] = {}
+        self._budget = budget
+        self._reserve = reserve
+        self._folded = 0
+
+    def place(self, labels: Labels) -> Labels:
+        """The label set under which a value for `labels` is kept."""
+        if labels in self.sets or self._budget.take(self.cost):
+            return labels
+        folded = tuple(OTHER if name in FOLDABLE else value for name, value in zip(self.names, labels, strict=True))
+        if folded in self.sets:
+            return folded
+        if self._folded < self._reserve:
+            self._folded += 1
+            return folded
+        return (OTHER,) * len(self.names)
+
+    def __iter__(self) -> Iterator[tuple[Labels, Value]]:
+        return iter(self.sets.items())
+
+
+class Sums(Family[float]):
+    """Sums that only grow."""
+
+    def add(self, labels: Labels, amount: float = 1) -> None:
+        """Adds `amount`."""
+        labels = self.place(labels)
+        self.sets[labels] = self.sets.get(labels, 0) + amount
+
+
+class Histogram:
+    """One distribution.
+
+    State: observations per bucket (the last is above every edge), their sum, and the newest exemplar per bucket.
+    """
+
+    __slots__ = ("counts", "exemplars", "total")
+
+    def __init__(self, buckets: int) -> None:
+        self.counts = [0] * buckets
+        self.total: float = 0
+        self.exemplars: dict[int, tuple[str, float, float]] = {}
+        """Bucket -> (request id, value, seconds since the epoch)."""
+
+
+class Histograms(Family[Histogram]):
+    """Distributions over one list of edges; a value equal to an edge is under it. Values and edges share a unit."""
+
+    def __init__(self, names: Sequence[str], edges: Sequence[float], budget: Budget, reserve: int = 1) -> None:
+        super().__init__(names, budget, reserve)
+        self.edges = tuple(edges)
+        self.cost = len(edges) + 3  # buckets, the one above, sum and count
+
+    def at(self, labels: Labels) -> Histogram:
+        """The distribution for these labels."""
+        histogram = self.sets.get(labels)
+        if histogram is None:
+            histogram = self.sets.setdefault(self.place(labels), Histogram(len(self.edges) + 1))
+        return histogram
+
+    def observe(self, labels: Labels, value: float, exemplar: tuple[str, float] | None = None) -> None:
+        """One value, with the request id and the time that stand for it."""
+        histogram = self.at(labels)
+        bucket = bisect_left(self.edges, value)
+        histogram.counts[bucket] += 1
+        histogram.total += value
+        if exemplar is not None:
+            histogram.exemplars[bucket] = (exemplar[0], value, exemplar[1])
+
+    def observe_many(self, labels: Labels, values: Sequence[tuple[float, int]]) -> None:
+        """Several values, each with how often it came."""
+        histogram = self.at(labels)
+        counts, edges = histogram.counts, self.edges
+        for value, times in values:
+            counts[bisect_left(edges, value)] += times
+            histogram.total += value * times

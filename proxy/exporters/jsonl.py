@@ -1,0 +1,115 @@
+"""One JSON line per request, in the form of `contract`, appended to a file.
+
+Lines are written in batches, each batch in one write. A write that the disk cut short leaves a torn line: before the
+next batch it is ended with a line feed, so that no good line ever stands behind a torn one.
+"""
+
+import os
+from pathlib import Path
+
+import structlog
+
+from proxy.exporters.contract import to_json
+from proxy.records import RequestRecord
+
+BATCH_BYTES = 256 * 1024
+"""Written at once when so much is buffered; else at the next tick."""
+BUFFER_BYTES = 4 * 1024 * 1024
+"""Kept while the file cannot be written; the oldest lines beyond it are lost. (A failed write is tried again.)"""
+
+log = structlog.get_logger("phasegate.records")
+
+
+class JsonlExporter:
+    """Appends records to one file. A full or read-only disk loses records, counted, and nothing else.
+
+    State: the file (None while it cannot be opened), lines not yet written and their size, whether the file ends in
+    the middle of a line, and whether the trouble has been logged.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: int | None = None
+        self._lines: list[bytes] = []
+        self._bytes = 0
+        self._torn = False
+        self._in_trouble = False
+        self.lost = 0
+        self._open()
+
+    def export(self, record: RequestRecord) -> None:
+        """Buffers one line; writes when a batch is full."""
+        line = to_json(record) + b"\n"
+        self._lines.append(line)
+        self._bytes += len(line)
+        if self._bytes >= BATCH_BYTES:
+            self._write()
+
+    def tick(self, now_ns: int) -> None:
+        """Writes what is buffered."""
+        self._write()
+
+    def reopen(self) -> None:
+        """Writes what is buffered to the old file, then opens the path anew."""
+        self._write()
+        self._release()
+        self._open()
+
+    def close(self) -> None:
+        """Writes what is left; lines that cannot be written are lost."""
+        self._write()
+        self.lost += len(self._lines)
+        self._lines, self._bytes = [], 0
+        self._release()
+
+    def _open(self) -> None:
+        try:
+            self._file = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o640)
+            size = os.fstat(self._file).st_size
+            self._torn = size > 0 and os.pread(self._file, 1, size - 1) != b"\n"
+        except OSError as error:
+            self._trouble(error)
+
+    def _release(self) -> None:
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    def _write(self) -> None:
+        if not self._lines:
+            return
+        if self._file is None:
+            self._open()
+        if self._file is None:
+            self._overflow()
+            return
+        batch = (b"\n" if self._torn else b"") + b"".join(self._lines)
+        try:
+            written = os.write(self._file, batch)
+        except OSError as error:
+            self._trouble(error)
+            self._overflow()
+            return
+        self._settle(batch[:written], complete=written == len(batch))
+
+    def _settle(self, written: bytes, *, complete: bool) -> None:
+        """Forgets the lines that are in the file whole. A line cut short is written again, whole, on its own line."""
+        if complete:
+            self._lines, self._bytes, self._torn, self._in_trouble = [], 0, False, False
+            return
+        whole = written.count(b"\n") - (1 if self._torn else 0)
+        self._bytes -= sum(map(len, self._lines[:whole]))
+        self._lines = self._lines[max(0, whole) :]
+        self._torn = not written.endswith(b"\n")
+        self._trouble(OSError("short write"))
+
+    def _overflow(self) -> None:
+        """Drops the oldest lines over the buffer's limit."""
+        while self._bytes > BUFFER_BYTES:
+            self._bytes -= len(self._lines.pop(0))
+            self.lost += 1
+
+    def _trouble(self, error: OSError) -> None:
+        if not self._in_trouble:  # once per trouble: the log may be on the same disk
+            log.error("records_not_written", path=str(self._path), error=error.strerror or str(error))
+        self._in_trouble = True

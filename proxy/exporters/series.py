@@ -1,0 +1,155 @@
+"""Records folded into sums and distributions: plain numbers, ready to be shown to whoever asks."""
+
+from proxy.exporters.definitions import (
+    COUNT_ERROR,
+    COUNTERS,
+    EDGES_NS,
+    ERROR_EDGES,
+    LABEL_CHARS,
+    SECOND_NS,
+    SERIES,
+    STALL_MEDIANS,
+    STALL_NS,
+    TIMES,
+)
+from proxy.exporters.histogram import OTHER, Budget, Histograms, Labels, Sums
+from proxy.exporters.stamps import token_gaps
+from proxy.messages import Pulse
+from proxy.records import Outcome, RequestRecord, Timeline
+
+Exemplar = tuple[str, float]
+
+
+class Names:
+    """Which names have a label of their own: known ones, at most `limit`; the rest are `other`, none is empty.
+
+    A name is known when an engine lists it or has served it: what a client makes up never gets a series. State: the
+    names that were granted one, and those that engines list.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._granted: dict[str, str] = {}
+        self.listed: frozenset[str] = frozenset()
+
+    def label(self, name: str | None, *, served: bool) -> str:
+        """The label's value, at most LABEL_CHARS characters, encodable."""
+        if not name:
+            return ""
+        label = self._granted.get(name)
+        if label is None and len(self._granted) < self._limit and (served or name in self.listed):
+            label = self._granted[name] = name[:LABEL_CHARS].encode("utf-8", "replace").decode()
+        return label or OTHER
+
+
+class Series:
+    """The exporter behind `/metrics`. State: the families, and the names that have a label of their own."""
+
+    lost = 0
+    """Nothing is lost here: it is all in memory."""
+
+    def __init__(self, *, models: int = 40, tenants: int = 20, series: int = SERIES) -> None:
+        budget = Budget(series)
+        self.times = {name: Histograms(it.labels, EDGES_NS, budget, it.spare) for name, it in TIMES.items()}
+        self.counters = {name: Sums(it.labels, budget, it.spare) for name, it in COUNTERS.items()}
+        self.count_error = Histograms(COUNT_ERROR.labels, ERROR_EDGES, budget, COUNT_ERROR.spare)
+        self._models = Names(models)
+        self._tenants = Names(tenants)
+
+    def pulse(self, pulse: Pulse) -> None:
+        """Takes loop lag, and the models that engines list."""
+        self._models.listed = frozenset(model for engine in pulse.engines for model in engine.models)
+        for lag_ns in pulse.lag_ns:
+            self.times["loop_lag"].observe((), lag_ns)
+
+    def export(self, record: RequestRecord) -> None:
+        """Folds one record in."""
+        finished = record.finished
+        completed = finished.outcome is Outcome.COMPLETED
+        model = self._models.label(finished.facts.model, served=completed)
+        labels = (finished.engine, model)
+        self._endings(record, labels)
+        self._usage(record, labels)
+        if finished.facts.route == "inference":
+            exemplar = (finished.id, finished.timeline.at_s)
+            self._tokens_seen(record, labels, exemplar)
+            if completed:
+                self._durations(record, labels, exemplar)
+
+    def tick(self, now_ns: int) -> None:
+        """Nothing to write."""
+
+    def reopen(self) -> None:
+        """No file."""
+
+    def close(self) -> None:
+        """Nothing to let go."""
+
+    def _add(self, name: str, labels: Labels, amount: float = 1) -> None:
+        if amount:
+            self.counters[name].add(labels, amount)
+
+    def _endings(self, record: RequestRecord, labels: Labels) -> None:
+        """How it ended, and what the door said."""
+        finished = record.finished
+        outcome, verdict = finished.outcome.value, finished.admission
+        self._add("requests", (*labels, finished.facts.route, outcome))
+        if finished.tenant is not None:
+            self._add("tenant_requests", (self._tenants.label(finished.tenant, served=True), outcome))
+        if verdict.mode != "off":
+            self._add("admission_decisions", (verdict.decision, verdict.reason or "", verdict.mode))
+        engine = labels[:1]
+        self._add("cold_loads", engine, "cold_load" in record.findings)
+        self._add("blocked_seconds", engine, finished.timeline.blocked_ns / SECOND_NS)
+        self._add("unreadable_events", engine, finished.timeline.unreadable_events)
+        if finished.outcome is Outcome.CLIENT_GONE:
+            said = finished.usage.output_tokens if finished.usage is not None else None
+            self._add("left_tokens", engine, finished.timeline.token_events if said is None else said)
+
+    def _usage(self, record: RequestRecord, labels: Labels) -> None:
+        """Tokens: sums of what engines said, and of whom they said nothing."""
+        finished, usage = record.finished, record.finished.usage
+        prompt = usage.prompt_tokens if usage is not None else None
+        output = usage.output_tokens if usage is not None else None
+        cached = usage.cached_tokens if usage is not None else None
+        self._add("prompt_tokens", labels, prompt or 0)
+        self._add("output_tokens", labels, output or 0)
+        if cached is not None and prompt is not None:
+            self._add("cached_tokens", labels, cached)
+            self._add("cache_known_prompt_tokens", labels, prompt)
+        if finished.count is not None and prompt:
+            self.count_error.observe((finished.count.how,), abs(finished.count.n - prompt) / prompt)
+        if finished.outcome is Outcome.COMPLETED and finished.facts.route == "inference":
+            engine = labels[:1]
+            self._add("cache_unknown_requests", engine, cached is None)
+            self._add("prompt_unknown_requests", engine, prompt is None)
+            self._add("usage_known_requests", engine, prompt is not None and output is not None)
+
+    def _tokens_seen(self, record: RequestRecord, labels: Labels, exemplar: Exemplar) -> None:
+        """Times that need a token, or the engine's ear, but no good end."""
+        timeline = record.finished.timeline
+        if timeline.dispatched_ns is not None:
+            own = max(0, timeline.dispatched_ns - timeline.admission_ns)
+            self.times["overhead"].observe((), own, exemplar)
+        if timeline.first_token_ns is not None:
+            self.times["ttft"].observe(labels, timeline.first_token_ns, exemplar)
+        if timeline.gaps:
+            gaps = token_gaps(timeline)
+            self.times["itl"].observe_many(labels, gaps)
+            self._add("stalls", labels[:1], _stalls(timeline, gaps))
+        if record.breakdown.tpot_ns is not None:
+            self.times["tpot"].observe(labels, record.breakdown.tpot_ns, exemplar)
+
+    def _durations(self, record: RequestRecord, labels: Labels, exemplar: Exemplar) -> None:
+        """Times of requests that ended well."""
+        timeline = record.finished.timeline
+        self.times["request_duration"].observe(labels, timeline.total_ns, exemplar)
+        if timeline.first_byte_ns is not None:
+            self.times["ttfb"].observe((), timeline.first_byte_ns, exemplar)
+        for phase in record.breakdown.phases:
+            self.times["phase"].observe((labels[0], phase.name, phase.klass.value), phase.ns, exemplar)
+
+
+def _stalls(timeline: Timeline, gaps: list[tuple[int, int]]) -> int:
+    over = max(STALL_NS, STALL_MEDIANS * max(choice.p50_ns for choice in timeline.gaps))
+    return sum(times for gap, times in gaps if gap > over)

@@ -1,0 +1,86 @@
+"""What the data process tells the office: frozen records, standard library only.
+
+One frame is one message. `Hello` is the first on every connection, so that an office that was restarted knows what the
+one before it knew. `Finished` (records) is one ended exchange. `Pulse` is the state of the data process, about once a
+second; its counters count since that process began, so a pulse that is lost costs nothing.
+"""
+
+from dataclasses import dataclass
+
+from proxy.records import Finished
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hello:
+    """What the office needs to know before it can work. Travels over the socketpair alone: it holds the admin token."""
+
+    pid: int
+    """Of the data process."""
+    version: str
+    """Of phasegate."""
+    config: str = "{}"
+    """The whole configuration as JSON, secrets masked: what `/api/config` shows."""
+    admin_host: str = "127.0.0.1"
+    admin_port: int = 8801
+    """0: any free port."""
+    admin_token: str = ""
+    admin_hosts: tuple[str, ...] = ()
+    """Host names under which the admin listener may be asked, beside its address and localhost."""
+    records: str = ""
+    """JSONL file; empty: none."""
+    store: str = ""
+    """SQLite file; empty: none."""
+    store_days: float = 30.0
+    store_mb: int = 1024
+    models: int = 40
+    """Model names that get a label of their own, at most."""
+    tenants: int = 20
+    """Tenants that get a label of their own, at most."""
+    live: bool = True
+    """One line per request on the terminal."""
+    log_level: str = "info"
+    log_json: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineState:
+    """One engine, as the data process sees it."""
+
+    name: str
+    """As in records; the label in metrics."""
+    kind: str = "openai"
+    version: str | None = None
+    authority: str = ""
+    """Host and port; never a path, a query or a key."""
+    answers: bool = False
+    """The last look at it, or the last request, got an answer."""
+    models: tuple[str, ...] = ()
+    slots: int | None = None
+    in_flight: int = 0
+    """Exchanges dispatched to it and not ended."""
+    queued: int = 0
+    """Exchanges that wait in our own queue for it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pulse:
+    """The data process at one moment."""
+
+    at_s: float
+    """Wall clock, seconds since the epoch."""
+    in_flight: int = 0
+    """Exchanges that have arrived and not ended."""
+    engines: tuple[EngineState, ...] = ()
+    lag_ns: tuple[int, ...] = ()
+    """How late the loop's timer came, each time since the last pulse."""
+    malformed: int = 0
+    """HTTP so broken that the server answered it by itself, since start."""
+    frames_lost: int = 0
+    """Frames to the office that were dropped or died with it, since start."""
+    memory_bytes: int | None = None
+    """Resident memory of the data process."""
+    draining: bool = False
+    """It takes no new work."""
+
+
+Message = Hello | Finished | Pulse

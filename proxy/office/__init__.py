@@ -1,0 +1,13 @@
+"""The second process: settles ended exchanges, attributes their time, exports their records, serves the admin listener.
+
+    channel    the way here: frames over a socketpair
+    process    starts this process, restarts it, stops it last
+    settle     waits for evidence that comes late
+    findings   what is worth saying of one exchange
+    office     the middle: message -> record -> exporters
+    live       one line per request for the terminal
+    app        the admin listener
+    main       the process itself
+
+It may die and be restarted without touching traffic.
+"""

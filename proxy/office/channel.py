@@ -1,0 +1,237 @@
+"""The way from the data process to the office: length-prefixed frames over one end each of a socketpair.
+
+A stream socket, not SOCK_SEQPACKET: many frames go in one write, a record may be larger than a datagram's limit, and
+macOS has no sequenced packets. A frame is its length (4 bytes, big endian, what follows), one byte that names the
+message, and the message as msgpack. The office answers with the number of frames that it took (4 bytes) after each
+read: what was written to an office that died, and not acknowledged, is lost and counted.
+"""
+
+import asyncio
+import socket
+import struct
+from collections import deque
+from collections.abc import Callable
+
+import msgspec
+
+from proxy.messages import Hello, Message, Pulse
+from proxy.records import Finished
+
+LIMIT_BYTES = 8 * 1024 * 1024
+"""Frames waiting for the office, at most: some 5,000 records, a minute of heavy traffic while it restarts."""
+WRITE_BYTES = 128 * 1024
+"""Bytes handed to one write: about what a socketpair takes at once."""
+READ_BYTES = 256 * 1024
+FRAME_BYTES = 64 * 1024 * 1024
+"""A longer frame cannot be: the stream is out of step."""
+
+HEAD = struct.Struct("!IB")
+ACK = struct.Struct("!I")
+
+CODES: dict[type, int] = {Hello: ord("H"), Finished: ord("F"), Pulse: ord("P")}
+"""Every message and the byte that names it."""
+DECODERS: dict[int, msgspec.msgpack.Decoder[Message]] = {
+    code: msgspec.msgpack.Decoder(kind) for kind, code in CODES.items()
+}
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+def encode(message: Message) -> bytes:
+    """One message as one frame."""
+    body = _encode(message)
+    return HEAD.pack(len(body) + 1, CODES[type(message)]) + body
+
+
+class OutOfStep(ValueError):
+    """The bytes are no frames; the connection is of no more use."""
+
+
+class Splitter:
+    """Frames back to messages, whatever the reads look like.
+
+    State: the bytes of a frame that is not complete, and the number of frames that could not be read.
+    """
+
+    __slots__ = ("_open", "unreadable")
+
+    def __init__(self) -> None:
+        self._open = b""
+        self.unreadable = 0
+
+    def feed(self, data: bytes) -> list[Message | None]:
+        """The messages that are complete now; None for a frame that cannot be read, which is counted.
+
+        Raises OutOfStep for a length that cannot be.
+        """
+        data, at = self._open + data, 0
+        messages: list[Message | None] = []
+        while len(data) - at >= HEAD.size:
+            length, code = HEAD.unpack_from(data, at)
+            if not 0 < length <= FRAME_BYTES:
+                raise OutOfStep(f"a frame of {length} bytes")
+            end = at + HEAD.size - 1 + length
+            if end > len(data):
+                break
+            messages.append(self._read(code, data[at + HEAD.size : end]))
+            at = end
+        self._open = data[at:]
+        return messages
+
+    def _read(self, code: int, body: bytes) -> Message | None:
+        try:
+            return DECODERS[code].decode(body)
+        except (KeyError, msgspec.DecodeError):
+            self.unreadable += 1
+            return None
+
+
+class Sender:
+    """The data side. `send` never blocks and never raises; what finds no room pushes out the oldest, counted.
+
+    State: frames that wait, their size, the rest of a frame that is half written, frames written and not yet
+    acknowledged, the socket (None while there is no office), and whether a write is due.
+    """
+
+    def __init__(self, hello: Hello, limit_bytes: int = LIMIT_BYTES) -> None:
+        self._hello = hello
+        self._limit = limit_bytes
+        self._waiting: deque[bytes] = deque()
+        self._bytes = 0
+        self._partial = b""
+        self._unacked = 0
+        self._acks = b""
+        self._socket: socket.socket | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._due = False
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self.lost = 0
+        """Frames dropped for want of room, or gone with an office that died."""
+
+    def __repr__(self) -> str:
+        state = "attached" if self._socket else "detached"
+        return f"<Sender {state}, {len(self._waiting)} waiting, {self._unacked} unacknowledged, {self.lost} lost>"
+
+    def send(self, message: Message) -> None:
+        """Hands one message over: a few microseconds, whatever the office does."""
+        frame = encode(message)
+        self._waiting.append(frame)
+        self._bytes += len(frame)
+        while self._bytes > self._limit:
+            self._bytes -= len(self._waiting.popleft())
+            self.lost += 1
+        self._schedule()
+
+    def attach(self, end: socket.socket) -> None:
+        """Writes from now on to this end of a socketpair, `Hello` first. Runs in the loop."""
+        end.setblocking(False)
+        self._socket, self._loop = end, asyncio.get_running_loop()
+        self._partial = encode(self._hello)
+        self._unacked, self._acks = 1, b""
+        self._loop.add_reader(end, self._acknowledged)
+        self._schedule()
+
+    def detach(self) -> None:
+        """The office is gone: what it did not acknowledge is lost. What waits is kept for the next one."""
+        if self._socket is None or self._loop is None:
+            return
+        self._loop.remove_reader(self._socket)
+        self._loop.remove_writer(self._socket)
+        self._socket.close()
+        self._socket = None
+        self.lost += max(0, self._unacked - 1)  # the Hello of each connection is no loss
+        self._partial, self._unacked, self._due = b"", 0, False
+        self._idle.set()
+
+    async def drain(self) -> None:
+        """Waits until every frame was taken by the office. For shutdown; bound it with a timeout."""
+        while self._socket is not None and (self._waiting or self._partial or self._unacked):
+            self._idle.clear()
+            await self._idle.wait()
+
+    def _schedule(self) -> None:
+        if self._socket is not None and self._loop is not None and not self._due:
+            self._due = True
+            self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        """Writes what there is, as much as the socket takes; comes again when it takes more."""
+        if self._socket is None or self._loop is None:
+            return
+        try:
+            while batch := self._batch():
+                written = self._socket.send(batch)
+                self._partial = batch[written:]
+        except BlockingIOError:
+            self._partial = batch
+            self._loop.add_writer(self._socket, self._flush)
+            return
+        except OSError:  # the office is dying: its keeper sees the end of the process and detaches
+            self._partial = batch
+            self._loop.remove_writer(self._socket)
+            return
+        self._due = False
+        self._loop.remove_writer(self._socket)
+
+    def _batch(self) -> bytes:
+        """The next bytes to write: the rest of the last batch, or frames joined up to one write's worth."""
+        if self._partial:
+            return self._partial
+        frames: list[bytes] = []
+        size = 0
+        while self._waiting and size < WRITE_BYTES:
+            frames.append(self._waiting.popleft())
+            size += len(frames[-1])
+        self._bytes -= size
+        self._unacked += len(frames)
+        return b"".join(frames)
+
+    def _acknowledged(self) -> None:
+        if self._socket is None or self._loop is None:
+            return
+        try:
+            data = self._socket.recv(4096)
+        except BlockingIOError:
+            return
+        except ConnectionError:
+            data = b""
+        if not data:  # the office is gone; its keeper detaches
+            self._loop.remove_reader(self._socket)
+        self._acks += data
+        whole = len(self._acks) - len(self._acks) % ACK.size
+        self._unacked -= sum(count for (count,) in ACK.iter_unpack(self._acks[:whole]))
+        self._acks = self._acks[whole:]
+        self._idle.set()
+
+
+async def receive(end: socket.socket, take: Callable[[Message], None]) -> int:
+    """The office's side: hands on every message until the data process closes; returns the frames not readable.
+
+    A read is acknowledged after its messages were taken. Raises OutOfStep.
+    """
+    loop = asyncio.get_running_loop()
+    end.setblocking(False)
+    splitter = Splitter()
+    while data := await _read(loop, end):
+        messages = splitter.feed(data)
+        for message in messages:
+            if message is not None:
+                take(message)
+        if messages:
+            await _answer(loop, end, ACK.pack(len(messages)))
+    return splitter.unreadable
+
+
+async def _read(loop: asyncio.AbstractEventLoop, end: socket.socket) -> bytes:
+    try:
+        return await loop.sock_recv(end, READ_BYTES)
+    except ConnectionError:
+        return b""
+
+
+async def _answer(loop: asyncio.AbstractEventLoop, end: socket.socket, ack: bytes) -> None:
+    try:
+        await loop.sock_sendall(end, ack)
+    except ConnectionError:
+        return  # the data process is gone; the next read says so

@@ -1,0 +1,46 @@
+"""What is worth saying of one exchange beside its numbers."""
+
+from proxy.records import Finished, PhaseBreakdown
+
+COLD_LOAD_NS = 300_000_000
+"""Ollama's `load_duration` is never zero: 1-80 ms for a resident model, 145 ms seen, real loads of a small model from
+550 ms."""
+TRUNCATED = 1.25
+"""Counted over reported prompt tokens. Ollama halves what does not fit, so a cut prompt shows a ratio near 2 or more;
+the least count of the error band is used, so that a bad estimate says nothing."""
+TRUNCATED_TOKENS = 256
+"""And at least this many tokens are missing: templates of tiny prompts differ by tens."""
+FRESH_ONLY = ("0.0.", "0.1.", "0.2.", "0.3.", "0.30.0")
+"""Ollama versions whose prompt count leaves cached tokens out: a small count is no sign of a cut."""
+
+
+def findings(finished: Finished, breakdown: PhaseBreakdown) -> tuple[str, ...]:
+    """All findings of an exchange, each once: those made on the way, attribution's, and ours."""
+    ours = (name for name, holds in RULES.items() if holds(finished, breakdown))
+    return tuple(dict.fromkeys((*finished.findings, *breakdown.findings, *ours)))
+
+
+def cold_load(finished: Finished, breakdown: PhaseBreakdown) -> bool:
+    """The model was loaded for this request."""
+    return any(phase.name == "load" and phase.ns >= COLD_LOAD_NS for phase in breakdown.phases)
+
+
+def context_truncated(finished: Finished, breakdown: PhaseBreakdown) -> bool:
+    """The engine read far fewer prompt tokens than were sent, and said nothing."""
+    usage, count, evidence = finished.usage, finished.count, finished.evidence
+    if evidence.kind != "ollama" or count is None or usage is None or usage.prompt_tokens is None:
+        return False
+    if (evidence.version or "").startswith(FRESH_ONLY) and evidence.version != "0.0.0":  # 0.0.0: a build of unknown age
+        return False
+    reported = usage.prompt_tokens
+    return count.low > reported * TRUNCATED and count.low - reported >= TRUNCATED_TOKENS
+
+
+def num_ctx_ignored(finished: Finished, breakdown: PhaseBreakdown) -> bool:
+    """The client asked for a window on a route where Ollama does not look for it."""
+    asked = any(name == "num_ctx" for name, _ in finished.facts.options)
+    return asked and finished.evidence.kind == "ollama" and finished.facts.dialect != "ollama"
+
+
+RULES = {"cold_load": cold_load, "context_truncated": context_truncated, "num_ctx_ignored": num_ctx_ignored}
+"""Every finding that is made here."""
