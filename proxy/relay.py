@@ -12,6 +12,9 @@ import httpx
 from proxy.errors import ConnectTimeout, EngineBroke, EngineTimeout, EngineUnreachable, Fault, ProxyError
 from proxy.headers import Pair
 
+Body = bytes | AsyncIterable[bytes] | None
+"""A request's body: whole, as it comes, or none."""
+
 FETCH_LIMIT = 1024 * 1024
 """Bytes of a look-up's answer that are kept; a model list of thousands of names has less."""
 BODILESS = frozenset(("GET", "HEAD", "DELETE", "OPTIONS", "TRACE"))
@@ -65,7 +68,7 @@ class Relay:
         method: str,
         target: bytes,
         headers: Sequence[Pair],
-        body: bytes | AsyncIterable[bytes] | None,
+        body: Body,
         *,
         connect_timeout_s: float,
         sent: Callable[[], None] = lambda: None,
@@ -80,7 +83,7 @@ class Relay:
             method,
             url,
             headers=_framed(method, headers, body),
-            stream=_Body(body) if isinstance(body, AsyncIterable) else httpx.ByteStream(body or b""),
+            stream=_Upload(body) if isinstance(body, AsyncIterable) else httpx.ByteStream(body or b""),
             extensions={"target": target, "timeout": {"connect": connect_timeout_s}, "sent": sent},
         )
         authority = url.netloc.decode("ascii")
@@ -112,7 +115,7 @@ class Relay:
         await self._transport.aclose()
 
 
-class _Body(httpx.AsyncByteStream):
+class _Upload(httpx.AsyncByteStream):
     """A streamed request body, in httpx's shape."""
 
     def __init__(self, chunks: AsyncIterable[bytes]) -> None:
@@ -122,7 +125,7 @@ class _Body(httpx.AsyncByteStream):
         return self._chunks.__aiter__()
 
 
-def _framed(method: str, headers: Sequence[Pair], body: bytes | AsyncIterable[bytes] | None) -> list[Pair]:
+def _framed(method: str, headers: Sequence[Pair], body: Body) -> list[Pair]:
     """The headers with exactly one true statement of the body's length, where there is a body."""
     declared = any(name == b"content-length" for name, _ in headers)
     if isinstance(body, AsyncIterable):
