@@ -1,0 +1,5 @@
+"""`python -m proxy` is `phasegate`."""
+
+from proxy.cli import main
+
+main()

@@ -1,0 +1,46 @@
+"""The command line. Each verb is one module, loaded when it is called: `phasegate --help` imports none of them.
+
+Exit codes: 0 ok, 1 a stated goal was missed, 2 usage or configuration, 3 an engine cannot be reached.
+"""
+
+import importlib
+from importlib.metadata import version
+
+import click
+
+VERBS = {
+    "serve": ("proxy.cli.serve:serve", "Relay requests to engines and tell where their time goes."),
+    "config": ("proxy.cli.config:config", "Check or print the settings."),
+}
+"""Verb -> where it is, and what it is for; a new verb is one file and one line here."""
+
+GOAL_MISSED = 1
+USAGE = 2
+UNREACHABLE = 3
+
+
+class Verbs(click.Group):
+    """A group whose commands are imported on use."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """All verbs, in the order of the table."""
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The verb's command; None for a word that is none."""
+        if cmd_name not in VERBS:
+            return None
+        module, _, name = VERBS[cmd_name][0].partition(":")
+        command: click.Command = getattr(importlib.import_module(module), name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The table, without an import."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(verb, purpose) for verb, (_, purpose) in VERBS.items()])
+
+
+@click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(version("phasegate"), prog_name="phasegate")
+def main() -> None:
+    """See where the time of every LLM request goes: queue, prefill, decode."""

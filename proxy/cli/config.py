@@ -1,0 +1,49 @@
+"""`phasegate config`: look at the settings without starting anything."""
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from proxy.cli import USAGE
+from proxy.config import ConfigError, Loaded, leaves, load, masked
+
+FILE = click.Path(dir_okay=False, path_type=Path)
+
+
+def loaded(file: Path | None, flags: Mapping[str, Any]) -> Loaded:
+    """Settings from all sources; a message and exit code 2 where they cannot stand."""
+    try:
+        return load(file, os.environ, flags)
+    except ConfigError as error:
+        click.echo(f"phasegate: {error}", err=True)
+        sys.exit(USAGE)
+
+
+@click.group()
+def config() -> None:
+    """Check or print the settings."""
+
+
+@config.command()
+@click.argument("file", type=FILE, required=False)
+@click.option("--config", "option", type=FILE, help="TOML file; the same as the argument.")
+def check(file: Path | None, option: Path | None) -> None:
+    """Say whether the settings can stand (exit code 2 if not)."""
+    loaded(file or option, {})
+    click.echo("ok")
+
+
+@config.command("print")
+@click.option("--config", "file", type=FILE, help="TOML file.")
+@click.option("--origin", is_flag=True, help="Say where each value comes from.")
+def show(file: Path | None, origin: bool) -> None:
+    """Print every setting; secrets are masked."""
+    result = loaded(file, {})
+    for key, value in leaves(result.settings):
+        text = json.dumps(masked(value, key.rpartition(".")[2]))
+        click.echo(f"{key} = {text}" + (f"  # {result.origins[key]}" if origin else ""))

@@ -1,0 +1,22 @@
+import subprocess
+import sys
+
+from click.testing import CliRunner
+
+from proxy.cli import VERBS, main
+
+
+def test_help_lists_every_verb():
+    output = CliRunner().invoke(main, ["--help"]).output
+    assert all(f"\n  {verb} " in output and purpose in output for verb, (_, purpose) in VERBS.items())
+
+
+def test_an_unknown_verb_is_a_usage_error():
+    result = CliRunner().invoke(main, ["nonsense"])
+    assert result.exit_code == 2
+    assert "nonsense" in result.output
+
+
+def test_a_verb_is_imported_on_use_only():
+    code = "import sys, proxy.cli; sys.exit(any(name.startswith('proxy.cli.') for name in sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

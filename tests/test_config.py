@@ -1,0 +1,97 @@
+from pathlib import Path
+
+import pytest
+
+from proxy.config import MASK, ConfigError, Settings, Upstream, leaves, load, masked, split_address
+
+
+def test_without_any_source_every_setting_is_its_default():
+    loaded = load(None, {}, {})
+    assert loaded.settings == Settings()
+    assert set(loaded.origins.values()) == {"default"}
+
+
+def test_flags_win_over_environment_over_file_over_defaults(tmp_path: Path):
+    file = tmp_path / "phasegate.toml"
+    file.write_text('listen = "127.0.0.1:1"\nadmin = "127.0.0.1:2"\n[timeouts]\nidle_s = 3\nconnect_s = 4\n')
+    environ = {"PHASEGATE_LISTEN": "127.0.0.1:10", "PHASEGATE_ADMIN": "127.0.0.1:20", "PATH": "/bin"}
+    loaded = load(file, environ, {"listen": "127.0.0.1:100", "admin": None})
+    assert loaded.settings.listen == "127.0.0.1:100"
+    assert loaded.settings.admin == "127.0.0.1:20"
+    assert loaded.settings.timeouts.idle_s == 3.0
+    assert loaded.settings.timeouts.total_s == 0.0
+    assert loaded.origins["listen"] == "flag"
+    assert loaded.origins["admin"] == "environment PHASEGATE_ADMIN"
+    assert loaded.origins["timeouts.connect_s"] == f"file {file}"
+    assert loaded.origins["timeouts.total_s"] == "default"
+
+
+@pytest.mark.parametrize(
+    ("value", "urls"),
+    [
+        ("http://a:1,http://b:2", ["http://a:1", "http://b:2"]),
+        ('[{"url": "http://a:1", "kind": "vllm"}]', ["http://a:1"]),
+        ("", []),
+    ],
+    ids=["urls", "json", "empty"],
+)
+def test_engines_can_come_from_the_environment(value: str, urls: list[str]):
+    assert [engine.url for engine in load(None, {"PHASEGATE_UPSTREAM": value}, {}).settings.upstream] == urls
+
+
+def test_a_list_of_words_can_come_from_the_environment():
+    assert load(None, {"PHASEGATE_ADMIN_HOSTS": "a.example, b.example"}, {}).settings.admin_hosts == (
+        "a.example",
+        "b.example",
+    )
+
+
+@pytest.mark.parametrize(
+    ("environ", "flags", "message"),
+    [
+        ({"PHASEGATE_TIMEOUTS_IDEL_S": "3"}, {}, r"IDEL_S: unknown setting; did you mean PHASEGATE_TIMEOUTS_IDLE_S\?"),
+        ({"PHASEGATE_TIMEOUTS_IDLE_S": "x"}, {}, r"timeouts\.idle_s: Expected `float`.* \(environment PHASEGATE_TIM"),
+        ({"PHASEGATE_UPSTREAM": "[{"}, {}, r"environment PHASEGATE_UPSTREAM: "),
+        ({}, {"listen": "x"}, r"listen: 'x' is not HOST:PORT \(flag\)"),
+        ({}, {"listen": "::1:80"}, r"listen: "),
+        ({}, {"listen": "a:70000"}, r"listen: "),
+        ({}, {"timeouts": {"idle_s": -1}}, r"timeouts\.idle_s: negative \(flag\)"),
+        ({}, {"nonsense": 1}, r"^nonsense: unknown setting \(flag\)"),
+        ({}, {"upstream": [{"urll": "http://x"}]}, r"upstream\.urll: unknown setting; did you mean upstream\.url\?"),
+        ({}, {"upstream": [{}]}, r"upstream: .*missing required field `url`"),
+        ({}, {"upstream": [{"url": "ftp://x"}]}, r"upstream\.url: .* is not http"),
+        ({}, {"upstream": [{"url": "http://x:1/v1"}]}, r"upstream\.url: .* has a path"),
+        ({}, {"upstream": [{"url": "http://u:p@x:1"}]}, r"upstream\.url: holds credentials"),
+        ({}, {"upstream": [{"url": "http://x:1", "kind": "tgi"}]}, r"upstream\.kind: "),
+        ({}, {"upstream": [{"url": "http://x:1"}, {"url": "http://x:1"}]}, r"upstream: two engines are named 'x:1'"),
+    ],
+)
+def test_every_error_names_its_key(environ: dict[str, str], flags: dict[str, object], message: str):
+    with pytest.raises(ConfigError, match=message):
+        load(None, environ, flags)
+
+
+def test_an_unreadable_file_is_named(tmp_path: Path):
+    with pytest.raises(ConfigError, match=r"missing\.toml: No such file"):
+        load(tmp_path / "missing.toml", {}, {})
+    broken = tmp_path / "broken.toml"
+    broken.write_text("listen = ")
+    with pytest.raises(ConfigError, match=r"broken\.toml: Invalid value"):
+        load(broken, {}, {})
+
+
+def test_secrets_are_masked_and_everything_else_is_shown():
+    settings = Settings(admin_token="t", upstream=(Upstream(url="http://x:1", api_key="k"), Upstream(url="http://y:1")))
+    shown = masked(settings)
+    assert shown["admin_token"] == MASK
+    assert [engine["api_key"] for engine in shown["upstream"]] == [MASK, ""]
+    assert shown["timeouts"]["connect_s"] == 5.0
+    assert next(key for key, _ in leaves(settings)) == "listen"
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [("h:1", ("h", 1)), ("[::1]:2", ("::1", 2)), (":3", ("0.0.0.0", 3))],
+)
+def test_addresses_are_host_and_port(text: str, address: tuple[str, int]):
+    assert split_address(text, "listen") == address
