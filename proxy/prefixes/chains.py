@@ -1,0 +1,180 @@
+"""Chained block hashes of a prompt, at a cost that follows the text that is new.
+
+A prefix cache knows a prompt as a chain of blocks: the key of a block is a hash of the key before it and of the tokens
+in it, so two prompts have the same key exactly as far as they agree. The chain starts from a root that is a keyed hash
+of engine, model, salt and adapter: where one of them differs, nothing is shared.
+
+Whole segments are matched first. What a segment adds to a chain (its blocks, and the tokens left over) is kept under a
+hash of all text up to its end; a prompt whose beginning was seen before is walked segment by segment, and only its new
+end is tokenised and hashed. No text is kept.
+
+Keys are 64-bit integers from the interpreter's own keyed hash (SipHash over the tokens of the block), seeded with the
+per-install key: one C call a block. They never leave the process.
+"""
+
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Generic, TypeVar
+
+from proxy.prefixes.canon import Encode, Segment
+
+TOKEN = 4
+"""Bytes a token takes while it waits in a block."""
+
+LONGEST = 131_072
+"""Tokens of a prompt that are followed; 128k is the largest common context window, and what llm-d's router follows."""
+
+KEPT_STEPS = 16_384
+"""Segments whose step is kept in each of two generations: about 300 prompts of 50 messages, in under 16 MB."""
+
+KEPT_TOKENS = 1_000_000
+"""Tokens of segments kept in each of two generations: 4 MB, a few hundred system prompts."""
+
+V = TypeVar("V")
+
+
+class Generations(Generic[V]):
+    """A bounded memory in two generations: what is used moves to the young one; a full young one replaces the old.
+
+    Costs nothing on a hit and keeps whatever was used since the last change of generations.
+    """
+
+    # State: two dicts, and the weight of what is in the young one.
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._young: dict[int, V] = {}
+        self._old: dict[int, V] = {}
+        self._weight = 0
+
+    def get(self, key: int) -> V | None:
+        """What was put under the key, or None."""
+        found = self._young.get(key)
+        if found is None and (found := self._old.pop(key, None)) is not None:
+            self._young[key] = found
+        return found
+
+    def put(self, key: int, value: V, weight: int = 1) -> None:
+        """Keep a value; the oldest generation goes when the young one is over its limit."""
+        self._young[key] = value
+        self._weight += weight
+        if self._weight > self._limit:
+            self._old, self._young, self._weight = self._young, {}, 0
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """The blocks of a prompt."""
+
+    keys: Sequence[int]
+    """One key for each full block, in order."""
+    tokens: int
+    """Tokens of the prompt, those beyond `LONGEST` included."""
+    tail: bytes
+    """The tokens after the last full block, packed."""
+
+    def usable(self, block: int) -> int:
+        """Blocks that a cache can give at most: one token at least is always computed."""
+        return min(len(self.keys), max(0, self.tokens - 1) // block)
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """What one segment adds to a chain that reached it."""
+
+    keys: Sequence[int]
+    tokens: int
+    tail: bytes
+
+
+def root_of(secret: bytes, *parts: str) -> int:
+    """The start of a chain: a hash of engine, model, salt, adapter that only holders of the secret can repeat."""
+    digest = blake2b("\0".join(parts).encode("utf-8", "surrogatepass"), digest_size=8, key=secret[:64])
+    return int.from_bytes(digest.digest(), "little", signed=True)
+
+
+def pack(ids: Sequence[int]) -> bytes:
+    """Token ids as bytes, four each, so that a block is a slice."""
+    return array("I", ids).tobytes()
+
+
+def blocks(parent: int, data: bytes, size: int) -> "array[int]":
+    """The keys of all full blocks of `size` bytes in data, after the block `parent`."""
+    keys = array("q")
+    for at in range(0, len(data) - size + 1, size):
+        parent = hash((parent, data[at : at + size]))
+        keys.append(parent)
+    return keys
+
+
+class Chains:
+    """Chains of rendered prompts for one block size.
+
+    `encode` may be slow for long text that is new: `strange` says which texts those are, so that the caller can encode
+    them elsewhere and hand the ids to `learn` before it asks for the chain.
+    """
+
+    # State: steps and packed tokens of segments seen, both bounded, under hashes of their text.
+
+    def __init__(self, encode: Encode, block: int = 16) -> None:
+        self.block = block
+        self._encode = encode
+        self._size = block * TOKEN
+        self._steps: Generations[_Step] = Generations(KEPT_STEPS)
+        self._packed: Generations[bytes] = Generations(KEPT_TOKENS)
+
+    def strange(self, segments: Sequence[Segment]) -> list[str]:
+        """Texts of the prompt that would have to be tokenised."""
+        return [s.text for s in segments if not s.marker and self._packed.get(hash(s.text)) is None]
+
+    def learn(self, text: str, ids: Sequence[int]) -> None:
+        """Take the tokens of a text that was encoded elsewhere."""
+        self._packed.put(hash(text), pack(ids), len(ids) + 1)
+
+    def chain(self, root: int, segments: Sequence[Segment]) -> Chain:
+        """The chain of a rendered prompt."""
+        keys: list[int] = []
+        parent, path, tokens, tail = root, root, 0, b""
+        for segment in segments:
+            path = hash((path, segment.marker, segment.text))
+            step = self._steps.get(path)
+            if step is None:
+                step = self._step(parent, tail, segment, LONGEST - tokens)
+                self._steps.put(path, step)
+            if step.keys:
+                keys += step.keys
+                parent = keys[-1]
+            tokens += step.tokens
+            tail = step.tail
+        return Chain(keys, tokens, tail)
+
+    def of_ids(self, root: int, ids: Sequence[int]) -> Chain:
+        """The chain of a prompt whose exact tokens are known."""
+        data = pack(ids[:LONGEST])
+        keys = blocks(root, data, self._size)
+        return Chain(keys, len(ids), data[len(keys) * self._size :])
+
+    def extend(self, root: int, chain: Chain, answer: str | Sequence[int]) -> Chain:
+        """The chain of a prompt and its answer: an engine keeps the blocks of both."""
+        data = pack(answer) if not isinstance(answer, str) else self._tokens(answer)
+        added = len(data) // TOKEN
+        data = chain.tail + data[: max(0, LONGEST - chain.tokens) * TOKEN]
+        keys = blocks(chain.keys[-1] if chain.keys else root, data, self._size)
+        return Chain([*chain.keys, *keys], chain.tokens + added, data[len(keys) * self._size :])
+
+    def _step(self, parent: int, tail: bytes, segment: Segment, room: int) -> _Step:
+        data = pack((segment.marker,)) if segment.marker else self._tokens(segment.text)
+        added = len(data) // TOKEN
+        data = tail + data[: max(0, room) * TOKEN]
+        keys = blocks(parent, data, self._size)
+        return _Step(keys, added, data[len(keys) * self._size :])
+
+    def _tokens(self, text: str) -> bytes:
+        name = hash(text)
+        data = self._packed.get(name)
+        if data is None:
+            data = pack(self._encode(text))
+            self._packed.put(name, data, len(data) // TOKEN + 1)
+        return data

@@ -1,0 +1,185 @@
+"""Shadow caches: what an engine's prefix cache holds, kept by the engine's own rules.
+
+`BlockShadow` is vLLM's cache (and SGLang's, with pages for blocks): full blocks under chained keys, a look-up at
+admission only, at most (n - 1) // block of them, blocks visible as soon as they are scheduled, freed tail first,
+evicted when room is needed, the least recently used first. `SlotShadow` is llama.cpp's (and Ollama's, whose child it
+is): the longest common prefix with what a slot holds, token by token, at most n - 1, a slot's memory not shared with
+the others, and prompts put aside in host memory when a slot is taken for another one.
+"""
+
+from collections import OrderedDict, deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from proxy.prefixes.chains import TOKEN, Chain
+
+GHOSTS = 250_000
+"""Blocks remembered after their eviction: an infinite cache is one whose memory is bounded, by 4 million tokens."""
+
+SIMILAR = 0.1
+"""llama.cpp's `--slot-prompt-similarity`: the share of the prompt that a free slot must hold to be preferred."""
+
+KEEP = 0.5
+"""llama.cpp saves a slot's prompt to host memory when less than this share of it would be kept."""
+
+RESTORE = 0.25
+"""llama.cpp restores a saved prompt only when at least this share of it is of use."""
+
+SAVED_TOKENS = 262_144
+"""Tokens of prompts kept in host memory; llama.cpp limits bytes (8 GiB), which is this much for common models."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What a cache has of a prompt, in tokens."""
+
+    resident: int
+    """What the engine can take from its cache now."""
+    infinite: int
+    """What it could take if nothing had been evicted."""
+
+
+class BlockShadow:
+    """An LRU cache of blocks and the memory of what it evicted. A key is in one of the two.
+
+    About 150 bytes a block, whichever of the two it is in.
+    """
+
+    # State: resident and evicted keys, each from the least to the most recently used.
+
+    def __init__(self, capacity: int | None, ghosts: int = GHOSTS) -> None:
+        """`capacity`: blocks that the engine has; None: unknown, then nothing but our own bound evicts."""
+        self._capacity = ghosts if capacity is None else capacity
+        self._ghosts = ghosts
+        self._resident: OrderedDict[int, None] = OrderedDict()
+        self._evicted: OrderedDict[int, None] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._resident) + len(self._evicted)
+
+    def resize(self, capacity: int) -> None:
+        """Take the engine's real number of blocks, once it is known."""
+        self._capacity = capacity
+        self._evict()
+
+    def look(self, chain: Chain, block: int) -> Look:
+        """What is there for this prompt; changes nothing."""
+        resident, evicted = self._resident, self._evicted
+        usable = chain.usable(block)
+        here = 0
+        while here < usable and chain.keys[here] in resident:
+            here += 1
+        ever = here
+        while ever < usable and (chain.keys[ever] in evicted or chain.keys[ever] in resident):
+            ever += 1
+        return Look(here * block, ever * block)
+
+    def hold(self, keys: Sequence[int]) -> None:
+        """Keep the blocks of a prompt, or of a prompt and its answer; the first one is then the most recent."""
+        resident, evicted = self._resident, self._evicted
+        for key in reversed(keys):
+            resident[key] = None
+            resident.move_to_end(key)
+            evicted.pop(key, None)
+        self._evict()
+
+    def clear(self) -> None:
+        """The engine restarted, or dropped its cache: nothing is there, and nothing was."""
+        self._resident.clear()
+        self._evicted.clear()
+
+    def _evict(self) -> None:
+        while len(self._resident) > self._capacity:
+            self._evicted[self._resident.popitem(last=False)[0]] = None
+        while len(self._evicted) > self._ghosts:
+            self._evicted.popitem(last=False)
+
+
+def common(one: bytes, other: bytes) -> int:
+    """Tokens that two packed prompts share from their start: bisection over slices, each compared in C."""
+    low, high = 0, min(len(one), len(other)) // TOKEN
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[low * TOKEN : middle * TOKEN] == other[low * TOKEN : middle * TOKEN]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+class SlotShadow:
+    """The prompts in llama.cpp's slots, and those it put aside."""
+
+    # State: per slot what it holds and whether it is at work (from the least to the most recently used), saved prompts.
+
+    def __init__(self, slots: int, saved_tokens: int = SAVED_TOKENS) -> None:
+        self._held: OrderedDict[int, bytes] = OrderedDict((slot, b"") for slot in range(slots))
+        self._busy: set[int] = set()
+        self._saved: deque[bytes] = deque()
+        self._room = saved_tokens
+
+    def look(self, packed: bytes) -> int:
+        """Tokens of the prompt that the slot which would take it has; changes nothing."""
+        return self._place(packed)[1]
+
+    def begin(self, packed: bytes) -> tuple[int, int]:
+        """A slot takes the prompt: the slot, and the tokens it reuses."""
+        slot, reused, aside, restored = self._plan(packed)
+        if restored is not None:
+            self._saved.remove(restored)
+        if aside:
+            self._save(self._held[slot])
+        self._held[slot] = packed
+        self._held.move_to_end(slot)
+        self._busy.add(slot)
+        return slot, reused
+
+    def end(self, slot: int, packed: bytes) -> None:
+        """The slot is free and holds the prompt and its answer."""
+        self._held[slot] = packed
+        self._busy.discard(slot)
+
+    def clear(self) -> None:
+        """The engine restarted."""
+        self._held = OrderedDict((slot, b"") for slot in sorted(self._held))
+        self._busy.clear()
+        self._saved.clear()
+
+    def _place(self, packed: bytes) -> tuple[int, int]:
+        slot, reused, _, _ = self._plan(packed)
+        return slot, reused
+
+    def _plan(self, packed: bytes) -> tuple[int, int, bool, bytes | None]:
+        """Slot, tokens reused, whether its prompt is put aside, and the saved prompt that comes back instead."""
+        size = max(1, len(packed) // TOKEN)
+        free = [slot for slot in self._held if slot not in self._busy] or list(self._held)
+        slot = max(free, key=lambda one: common(self._held[one], packed))
+        shared = common(self._held[slot], packed)
+        if shared <= SIMILAR * size:
+            slot = free[0]
+            shared = common(self._held[slot], packed)
+            aside = bool(self._held[slot])
+        else:
+            aside = shared < KEEP * (len(self._held[slot]) // TOKEN)
+        restored = self._better(packed, slot, shared) if aside else None
+        if restored is not None:
+            shared = common(restored, packed)
+        return slot, min(shared, size - 1), aside, restored
+
+    def _better(self, packed: bytes, slot: int, shared: int) -> bytes | None:
+        """The saved prompt that shares more with this one, and wastes less, than what the slot holds."""
+        best, keep = None, shared / max(1, len(self._held[slot]) // TOKEN)
+        for saved in self._saved:
+            found = common(saved, packed)
+            kept = found / (len(saved) // TOKEN)
+            if kept >= RESTORE and kept > keep and found > shared:
+                best, keep, shared = saved, kept, found
+        return best
+
+    def _save(self, packed: bytes) -> None:
+        if any(saved.startswith(packed) for saved in self._saved):
+            return
+        self._saved = deque(saved for saved in self._saved if not packed.startswith(saved))
+        self._saved.append(packed)
+        while sum(map(len, self._saved)) > self._room * TOKEN:
+            self._saved.popleft()

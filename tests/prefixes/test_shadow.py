@@ -1,0 +1,92 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.prefixes.chains import Chain, pack
+from proxy.prefixes.shadow import BlockShadow, Look, SlotShadow, common
+
+
+def chain(keys):
+    return Chain(keys, len(keys) + 1, b"")
+
+
+def packed(text):
+    return pack([ord(letter) for letter in text])
+
+
+@given(st.lists(st.lists(st.integers(0, 9), unique=True, max_size=6), max_size=30), st.integers(0, 8))
+def test_it_holds_what_an_lru_cache_of_that_many_blocks_holds(requests, capacity):
+    shadow, cache, ever = BlockShadow(capacity), [], set()
+    for keys in requests:
+        here = next((k for k, key in enumerate(keys) if key not in cache), len(keys))
+        known = next((k for k, key in enumerate(keys) if key not in ever), len(keys))
+        assert shadow.look(chain(keys), 1) == Look(here, known)
+        shadow.hold(keys)
+        for key in reversed(keys):
+            cache = [k for k in cache if k != key] + [key]
+        cache = cache[max(0, len(cache) - capacity) :]
+        ever |= set(keys)
+        assert len(shadow) == len(ever)
+
+
+def test_memory_of_evicted_blocks_is_bounded_too():
+    shadow = BlockShadow(2, ghosts=3)
+    shadow.hold(range(10))
+    assert len(shadow) == 5
+
+
+def test_a_cache_of_unknown_size_forgets_by_our_own_bound_and_learns_its_size_later():
+    shadow = BlockShadow(None)
+    shadow.hold([1, 2, 3])
+    shadow.resize(1)
+    assert shadow.look(chain([1, 2, 3]), 1) == Look(1, 3)
+    shadow.clear()
+    assert shadow.look(chain([1]), 1) == Look(0, 0)
+
+
+@given(st.text("ab"), st.text("ab"))
+def test_the_common_prefix_is_counted_in_tokens(one, other):
+    expected = next((k for k, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+    assert common(packed(one), packed(other)) == expected
+
+
+def test_a_repeated_prompt_computes_its_last_token():
+    slots = SlotShadow(1)
+    slot, reused = slots.begin(packed("hello world"))
+    slots.end(slot, packed("hello world, yes"))
+    assert (reused, slots.look(packed("hello world"))) == (0, 10)
+
+
+def test_a_slot_at_work_shares_nothing():
+    slots = SlotShadow(2)
+    slots.begin(packed("hello world"))
+    assert slots.begin(packed("hello world")) == (1, 0)
+
+
+def test_with_all_slots_at_work_the_request_waits_for_the_best_one():
+    slots = SlotShadow(1)
+    slots.begin(packed("hello world"))
+    assert slots.begin(packed("hello worlds"))[1] == 11
+
+
+def test_the_least_recently_used_slot_is_taken_for_a_strange_prompt():
+    slots = SlotShadow(2)
+    for text in ("aaaa", "bbbb"):
+        slots.end(slots.begin(packed(text))[0], packed(text))
+    assert slots.begin(packed("cccc"))[0] == 0
+
+
+def test_a_prompt_put_aside_comes_back_from_host_memory():
+    slots = SlotShadow(1)
+    for text in ("aaaaaaaa", "bbbbbbbb"):
+        slots.end(slots.begin(packed(text))[0], packed(text))
+    assert slots.begin(packed("aaaaaaaaaa"))[1] == 8
+    assert slots.look(packed("bbbbbbbb")) == 7
+
+
+def test_host_memory_is_bounded_and_keeps_no_prompt_twice():
+    slots = SlotShadow(1, saved_tokens=8)
+    for text in ("aaaa", "bbbb", "aaaaaa", "bbbbbb", "cccccc", "dddddd"):
+        slots.end(slots.begin(packed(text))[0], packed(text))
+    assert sum(map(len, slots._saved)) <= 8 * 4
+    slots.clear()
+    assert slots.look(packed("dddddd")) == 0
