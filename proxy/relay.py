@@ -70,7 +70,7 @@ class Relay:
         headers: Sequence[Pair],
         body: Body,
         *,
-        connect_timeout_s: float,
+        connect_timeout_s: float | None,
         sent: Callable[[], None] = lambda: None,
     ) -> Answer:
         """The head of the engine's answer to this request.
@@ -94,12 +94,16 @@ class Relay:
         assert isinstance(response.stream, httpx.AsyncByteStream)
         return Answer(response, response.stream, authority)
 
-    async def fetch(self, url: httpx.URL, target: str, timeout_s: float) -> tuple[int, list[Pair], bytes]:
+    async def fetch(
+        self, url: httpx.URL, target: str, timeout_s: float, also: Sequence[Pair] = ()
+    ) -> tuple[int, list[Pair], bytes]:
         """GET for our own look-ups: status, headers, and at most `FETCH_LIMIT` bytes of the body.
+
+        `also`: headers beside those that every look-up has (a key).
 
         Raises EngineFailed's leaves; EngineTimeout where all of it takes more than `timeout_s`.
         """
-        ours = [(b"host", url.netloc), (b"accept", b"*/*"), (b"accept-encoding", b"identity")]
+        ours = [(b"host", url.netloc), (b"accept", b"*/*"), (b"accept-encoding", b"identity"), *also]
         try:
             async with asyncio.timeout(timeout_s):
                 answer = await self.call(url, "GET", target.encode("ascii"), ours, None, connect_timeout_s=timeout_s)
