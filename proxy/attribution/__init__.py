@@ -1,0 +1,11 @@
+"""Attribution: one finished exchange in, its total split into phases out. Pure.
+
+    ladder.attribute      opens the bill, asks whether the report can be trusted, lets one rule split, adds the rates
+      bill.Bill           the total and what is left of it; every part is clamped, so the parts always sum
+      trust.contradicts   does our clock contradict the engine's figures
+      ollama llamacpp vllm sglang   what each engine's report means, and what its timing on the wire means without one
+      joint               what our clock alone can say: joint phases where only a sum is known
+      rates               tokens per second, time per output token
+
+To add an engine: one file, its test, a line in `ladder.REPORTED` or `ladder.CLOCK`.
+"""

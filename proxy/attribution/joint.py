@@ -1,0 +1,60 @@
+"""What our clock alone can say of an answer: joint phases where only a sum is known."""
+
+from proxy.attribution.bill import Bill
+from proxy.records import Class, Finished, Outcome, Timeline
+
+
+def split(finished: Finished, bill: Bill) -> None:
+    """Any engine: up to the first token (`queue_prefill`), decode, delivery; without tokens one sum (`engine`)."""
+    line = finished.timeline
+    if line.dispatched_ns is None:
+        return
+    if line.first_token_ns is None or written_at_once(finished):
+        whole(finished, bill)
+        return
+    bill.take("queue_prefill", line.first_token_ns - line.dispatched_ns, Class.DERIVED, "clock")
+    tail(finished, bill, line.first_token_ns)
+
+
+def whole(finished: Finished, bill: Bill, name: str = "engine") -> None:
+    """One sum from dispatch to the answer's end; its meaning is unknown where the answer is not whole."""
+    line = finished.timeline
+    if line.dispatched_ns is None:
+        return
+    end = line.last_token_ns or line.last_byte_ns
+    if end is None or finished.outcome is not Outcome.COMPLETED:
+        bill.take("engine", bill.left, Class.UNKNOWN, "clock")
+        return
+    bill.take(name, end - line.dispatched_ns, Class.DERIVED, "clock")
+    delivery(finished, bill)
+
+
+def tail(finished: Finished, bill: Bill, start_ns: int) -> None:
+    """Decode from `start_ns`, and what follows it."""
+    line = finished.timeline
+    if line.last_token_ns is not None:
+        bill.take("decode", line.last_token_ns - start_ns, Class.DERIVED, "clock")
+    delivery(finished, bill)
+
+
+def delivery(finished: Finished, bill: Bill) -> None:
+    """After the last token event, or after a body that is no stream; of a broken answer it stays unattributed."""
+    line = finished.timeline
+    end = line.last_token_ns or line.last_byte_ns
+    if end is not None and finished.outcome is Outcome.COMPLETED:
+        bill.take("delivery", line.total_ns - end, Class.MEASURED, "clock")
+
+
+def written_at_once(finished: Finished) -> bool:
+    """All output came in one event, and it is not known to be one token: first token and last are one mark."""
+    line = finished.timeline
+    if line.token_events != 1 or (finished.usage is not None and finished.usage.output_tokens == 1):
+        return False
+    return finished.outcome is Outcome.COMPLETED
+
+
+def since_dispatch(line: Timeline, mark_ns: int | None) -> int | None:
+    """A mark counted from dispatch; None where one of the two never came."""
+    if mark_ns is None or line.dispatched_ns is None:
+        return None
+    return mark_ns - line.dispatched_ns

@@ -1,0 +1,83 @@
+"""Speeds of one exchange. Output tokens come from the engine's usage, never from counting events."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from proxy.attribution.ollama import counts_fresh_only
+from proxy.attribution.trust import FASTEST
+from proxy.records import EngineReport, Finished, Phase, Timeline
+
+FASTEST_PREFILL = 1_000_000
+"""Tokens per second that no engine prefills for one request: a figure above it is no speed."""
+
+
+class Rates(NamedTuple):
+    """Tokens per second of prefill (fresh ones) and of decode, nanoseconds per output token; None: not known."""
+
+    prefill: float | None
+    decode: float | None
+    tpot_ns: float | None
+
+
+def rates(finished: Finished, report: EngineReport | None, phases: Iterable[Phase]) -> Rates:
+    """`report` is None where it is not trusted; then our own clock stands in for decode."""
+    spans = {phase.name: phase.ns for phase in phases}
+    tokens = _steps(finished)
+    tpot = None if tokens is None else _span(finished.timeline) / tokens
+    return Rates(_prefill(finished, report, spans), _decode(finished, report, tpot), tpot)
+
+
+def _prefill(finished: Finished, report: EngineReport | None, spans: dict[str, int]) -> float | None:
+    fresh = _fresh(finished, report)
+    if fresh is None or fresh < 2 or not spans.get("prefill") or _several(finished):
+        return None
+    rate = fresh * 1e9 / spans["prefill"]
+    return rate if rate <= FASTEST_PREFILL else None
+
+
+def _fresh(finished: Finished, report: EngineReport | None) -> int | None:
+    if report is not None and report.fresh_tokens is not None:
+        return report.fresh_tokens
+    usage = finished.usage
+    if usage is None or usage.prompt_tokens is None:
+        return None
+    if finished.evidence.kind == "ollama" and counts_fresh_only(finished.evidence.version):
+        return usage.prompt_tokens
+    return None if usage.cached_tokens is None else usage.prompt_tokens - usage.cached_tokens
+
+
+def _decode(finished: Finished, report: EngineReport | None, tpot: float | None) -> float | None:
+    """n - 1 tokens lie between the first and the last one, by the engine's duration or by our clock."""
+    if report is None or not report.decode_ns or not report.covers_all:
+        return 1e9 / tpot if tpot and tpot * FASTEST >= 1e9 else None
+    tokens = report.output_tokens if report.output_tokens is not None else _output(finished)
+    if tokens is None or tokens < 2 or _several(finished):
+        return None
+    rate = (tokens - 1) * 1e9 / report.decode_ns
+    return rate if rate <= FASTEST else None
+
+
+def _steps(finished: Finished) -> int | None:
+    """Output tokens between the first token event and the last; None where time per token has no meaning."""
+    line, output = finished.timeline, _output(finished)
+    if output is None or _several(finished) or not _span(line):
+        return None
+    if finished.usage is not None and line.first_answer_ns == line.first_token_ns:
+        # The stream showed no reasoning: reasoning tokens came before it, unseen.
+        output -= finished.usage.reasoning_tokens or 0
+    steps = output - line.first_event_tokens
+    return steps if steps > 0 else None
+
+
+def _span(line: Timeline) -> int:
+    if line.first_token_ns is None or line.last_token_ns is None:
+        return 0
+    return line.last_token_ns - line.first_token_ns
+
+
+def _several(finished: Finished) -> bool:
+    return finished.timeline.choices > 1 or finished.facts.prompts > 1
+
+
+def _output(finished: Finished) -> int | None:
+    return None if finished.usage is None else finished.usage.output_tokens
