@@ -1,0 +1,254 @@
+"""Cuts a body into frames, as byte machines: fed in any pieces, they give the same frames.
+
+SSE as in the HTML standard (9.2.6): a line ends at LF, CR or CRLF, an event at a blank line; `data` lines are joined
+with LF; comments and other fields are skipped; a byte order mark counts only at the very start. U+2028 is no line end.
+Two differences are deliberate: an event that is still open when the body ends in due form counts as complete, for
+clients read it so; and only events with a data field are frames.
+
+The work is linear in the bytes, one byte at a time included. An event over the limit stops the observing, never the
+relaying: from then on a machine says nothing and `overflowed` is true.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Protocol
+
+from proxy.events import Frame
+
+_BOM = b"\xef\xbb\xbf"
+_BLANK = re.compile(rb"(?:\r\n|\n|\r(?!\n))(?:\r\n|\n|\r)")
+"""Two line ends in a row. The second may be a lone CR: an LF that follows later opens the next block, harmlessly."""
+_LOOK_BACK = 3
+"""Bytes that may belong to a blank line that is not complete yet: CR LF CR."""
+
+
+class Framing(Protocol):
+    """Frames of one body."""
+
+    overflowed: bool
+    """A frame was over the limit: observing stopped."""
+
+    def feed(self, data: bytes) -> list[Frame]:
+        """Take the next bytes; the frames that they complete."""
+        ...
+
+    def close(self) -> list[Frame]:
+        """The body ended in due form; what was open counts as complete."""
+        ...
+
+
+class Blocks:
+    """Cuts an event stream after each blank line; the blocks joined are the bytes as they came."""
+
+    # State: the bytes since the last blank line, and whether this stream has ever used CR.
+    __slots__ = ("_carriage", "_open")
+
+    def __init__(self) -> None:
+        self._open = bytearray()
+        self._carriage = False
+
+    def __len__(self) -> int:
+        """Bytes held back."""
+        return len(self._open)
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """The blocks that these bytes complete."""
+        seen = max(0, len(self._open) - _LOOK_BACK)
+        self._open += data
+        self._carriage = self._carriage or b"\r" in data
+        blocks, start = [], 0
+        for end in self._ends(seen):
+            blocks.append(bytes(self._open[start:end]))
+            start = end
+        del self._open[:start]
+        return blocks
+
+    def close(self) -> bytes:
+        """What is left after the last blank line."""
+        rest = bytes(self._open)
+        self._open.clear()
+        return rest
+
+    def _ends(self, start: int) -> Iterator[int]:
+        if self._carriage:
+            yield from (found.end() for found in _BLANK.finditer(self._open, start))
+            return
+        at = self._open.find(b"\n\n", start)
+        while at >= 0:
+            yield at + 2
+            at = self._open.find(b"\n\n", at + 2)
+
+
+def parse_block(block: bytes) -> Frame | None:
+    """The frame of one block of lines; None where it has no data field."""
+    data: list[bytes] = []
+    name = b""
+    for line in block.splitlines():
+        field, _, value = line.partition(b":")
+        if field == b"data":
+            data.append(value.removeprefix(b" "))
+        elif field == b"event":
+            name = value.removeprefix(b" ")
+    return Frame(b"\n".join(data), name) if data else None
+
+
+class Sse:
+    """Server-sent events."""
+
+    # State: the open block, whether a byte has come yet, and whether observing has stopped.
+    __slots__ = ("_blocks", "_limit", "_started", "overflowed")
+
+    def __init__(self, limit: int) -> None:
+        self._blocks = Blocks()
+        self._limit = limit
+        self._started = False
+        self.overflowed = False
+
+    def feed(self, data: bytes) -> list[Frame]:
+        """The events that these bytes complete."""
+        # The usual read is one event of one data line; everything else takes the long way.
+        if (
+            data.startswith(b"data: ")
+            and data.endswith(b"\n\n")
+            and data.count(b"\n") == 2
+            and not len(self._blocks)
+            and b"\r" not in data
+            and len(data) <= self._limit
+            and not self.overflowed
+        ):
+            self._started = True
+            return [Frame(data[6:-2])]
+        return self._feed(data)
+
+    def close(self) -> list[Frame]:
+        """The event that was still open."""
+        return [] if self.overflowed else self._frames([self._blocks.close()])
+
+    def _feed(self, data: bytes) -> list[Frame]:
+        if self.overflowed:
+            return []
+        frames = self._frames(self._blocks.feed(data))
+        if len(self._blocks) > self._limit:
+            self._stop()
+        return frames
+
+    def _frames(self, blocks: list[bytes]) -> list[Frame]:
+        frames: list[Frame] = []
+        for block in blocks:
+            if len(block) > self._limit:
+                self._stop()
+                break
+            if not self._started:
+                self._started, block = True, block.removeprefix(_BOM)
+            frame = parse_block(block)
+            if frame is not None:
+                frames.append(frame)
+        return frames
+
+    def _stop(self) -> None:
+        self.overflowed = True
+        self._blocks.close()
+
+
+class Ndjson:
+    """One JSON text a line; empty lines are no frames."""
+
+    # State: the open line, and whether observing has stopped.
+    __slots__ = ("_limit", "_open", "overflowed")
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._open = bytearray()
+        self.overflowed = False
+
+    def feed(self, data: bytes) -> list[Frame]:
+        """The lines that these bytes complete."""
+        if self.overflowed:
+            return []
+        head, end, rest = data.rpartition(b"\n")
+        if not end:
+            return self._hold(rest, [])
+        lines = (bytes(self._open) + head).split(b"\n")
+        self._open.clear()
+        return self._hold(rest, lines)
+
+    def close(self) -> list[Frame]:
+        """The line that was still open."""
+        lines = [bytes(self._open)]
+        self._open.clear()
+        return self._frames(lines)
+
+    def _hold(self, rest: bytes, lines: list[bytes]) -> list[Frame]:
+        frames = self._frames(lines)
+        self._open += rest
+        if self.overflowed or len(self._open) > self._limit:
+            self.overflowed = True
+            self._open.clear()
+        return frames
+
+    def _frames(self, lines: list[bytes]) -> list[Frame]:
+        frames: list[Frame] = []
+        for line in lines:
+            if len(line) > self._limit:
+                self.overflowed = True
+                break
+            text = line.strip()
+            if text:
+                frames.append(Frame(text))
+        return frames
+
+
+class Whole:
+    """A body that is no stream: one frame, when it is here in full."""
+
+    # State: the pieces so far and their size, and whether observing has stopped.
+    __slots__ = ("_limit", "_pieces", "_size", "overflowed")
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._pieces: list[bytes] = []
+        self._size = 0
+        self.overflowed = False
+
+    def feed(self, data: bytes) -> list[Frame]:
+        """Nothing yet."""
+        self._size += len(data)
+        if self._size > self._limit:
+            self.overflowed = True
+            self._pieces.clear()
+        else:
+            self._pieces.append(data)
+        return []
+
+    def close(self) -> list[Frame]:
+        """The body, unless it is empty."""
+        body = b"".join(self._pieces)
+        self._pieces.clear()
+        return [Frame(body)] if body else []
+
+
+FRAMINGS: dict[str, type[Sse] | type[Ndjson]] = {
+    "text/event-stream": Sse,
+    "application/x-ndjson": Ndjson,
+    "application/ndjson": Ndjson,
+    "application/jsonl": Ndjson,
+    "application/jsonlines": Ndjson,
+    "application/x-jsonlines": Ndjson,
+    "application/stream+json": Ndjson,
+}
+"""Media types of streams; any other body is whole."""
+
+
+def media_type(content_type: str) -> str:
+    """A content type without its parameters, in lower case."""
+    return content_type.partition(";")[0].strip().lower()
+
+
+def streams(content_type: str) -> bool:
+    """An answer of this content type is a stream of events."""
+    return media_type(content_type) in FRAMINGS
+
+
+def framing_for(content_type: str, limit: int) -> Framing:
+    """The machine for a body of this content type; `limit` is the longest frame in bytes."""
+    return FRAMINGS.get(media_type(content_type), Whole)(limit)

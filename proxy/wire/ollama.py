@@ -1,0 +1,66 @@
+"""Ollama's generate, chat and embed, its progress lines, and look-alikes without counters."""
+
+from proxy.events import NOTHING, Event, Frame
+from proxy.records import RequestFacts
+from proxy.wire.decoding import Shape
+from proxy.wire.errors import complaint
+from proxy.wire.openai import Output, called, spoken
+from proxy.wire.reports import OllamaCounters, ollama_report, ollama_usage
+
+
+class Line(OllamaCounters):
+    """One line of a stream, or a whole body."""
+
+    message: Output | None = None
+    response: str | None = None
+    thinking: str | None = None
+    done: bool | None = None
+    done_reason: str | None = None
+    error: object = None
+
+
+_LINE = Shape(Line)
+_EMPTY = Output()
+
+
+class Ollama:
+    """Reads the frames of one answer."""
+
+    # State: nothing; every line stands for itself.
+    __slots__ = ("_generates", "_streamed")
+
+    def __init__(self, facts: RequestFacts, streamed: bool) -> None:
+        self._streamed = streamed
+        self._generates = facts.kind in ("chat", "generate")
+
+    def read(self, frame: Frame) -> Event:
+        """What one line, or the whole body, says. Raises `Unreadable`."""
+        if not frame.data:
+            return NOTHING
+        line = _LINE.read(frame.data)
+        if line.error:
+            return Event(error=complaint(line.error))
+        message = line.message or _EMPTY
+        answer = line.response or spoken(message)
+        calls = any(called(call.function) for call in message.tool_calls or ())
+        thought = bool(line.thinking or message.thinking)
+        spoke = bool(answer) or calls or thought
+        event = Event(
+            tokens=(0,) if spoke and self._streamed else (),
+            reasoning=thought and not answer and not calls and self._streamed,
+            text=answer,
+            role=message.role is not None and not spoke and not line.done and self._streamed,
+        )
+        return self._last(event, line) if line.done or line.total_duration is not None else event
+
+    def complete(self) -> bool:
+        """Always: `done: true` ends an answer, and so does a clean close, as after its repeat guard."""
+        return True
+
+    def _last(self, event: Event, line: Line) -> Event:
+        return event._replace(
+            finish=((0, line.done_reason),) if line.done_reason else (),
+            usage=ollama_usage(line),
+            report=ollama_report(line, self._generates),
+            done=bool(line.done),
+        )

@@ -1,0 +1,186 @@
+"""OpenAI's chat, completions and embeddings, as vLLM, Ollama, llama.cpp and SGLang speak them.
+
+Usage may ride on any chunk, also one that has a choice. Reasoning comes as `reasoning`, `reasoning_content` or
+`thinking`. vLLM's `metrics`, llama.cpp's `timings` and SGLang's `meta_info` are read where they stand.
+"""
+
+from typing import Any
+
+import msgspec
+
+from proxy.events import NOTHING, Event, Frame
+from proxy.records import EngineReport, RequestFacts, Usage
+from proxy.wire.counting import RunningCount
+from proxy.wire.decoding import Shape
+from proxy.wire.errors import complaint
+from proxy.wire.fields import mapping, text
+from proxy.wire.reports import (
+    completed,
+    llamacpp_report,
+    llamacpp_usage,
+    openai_usage,
+    settled,
+    sglang_report,
+    sglang_usage,
+    vllm_report,
+)
+
+
+class Function(msgspec.Struct, gc=False):
+    """A call's name and arguments; Ollama's native arguments are an object."""
+
+    name: str | None = None
+    arguments: Any = None
+
+
+class ToolCall(msgspec.Struct, gc=False):
+    """One tool call, or a piece of one."""
+
+    function: Function | None = None
+
+
+class Output(msgspec.Struct, gc=False):
+    """A delta or a message."""
+
+    role: str | None = None
+    content: str | list[Any] | None = None
+    reasoning: str | None = None
+    reasoning_content: str | None = None
+    thinking: str | None = None
+    tool_calls: list[ToolCall] | None = None
+    function_call: Function | None = None
+
+
+class Choice(msgspec.Struct, gc=False):
+    """One choice of a chunk or of a body."""
+
+    index: int = 0
+    delta: Output | None = None
+    message: Output | None = None
+    text: str | None = None
+    finish_reason: str | None = None
+    token_ids: list[Any] | None = None
+    meta_info: Any = None
+
+
+class Chunk(msgspec.Struct, gc=False):
+    """A chunk of a stream, or a whole body. `message` is that of SGLang's flat error."""
+
+    choices: list[Choice] | None = None
+    usage: Any = None
+    metrics: Any = None
+    timings: Any = None
+    error: Any = None
+    message: Any = None
+
+
+_CHUNK = Shape(Chunk)
+_DONE = b"[DONE]"
+_GENERATES = frozenset({"chat", "completion"})
+
+
+def called(call: Function | None) -> bool:
+    """A call has a name or arguments: the engine has written something."""
+    return call is not None and bool(call.name or call.arguments)
+
+
+def spoken(output: Output) -> str:
+    """Answer text of a delta or message."""
+    content = output.content
+    if isinstance(content, list):
+        return "".join(text(mapping(each).get("text")) for each in content)
+    return content or ""
+
+
+def said(choice: Choice) -> tuple[str, bool, bool]:
+    """Answer text of a choice, whether it answers (by text or a call), and whether it reasons."""
+    output = choice.delta or choice.message
+    answer = choice.text or ""
+    if output is None:
+        return answer, bool(answer), False
+    answer = answer or spoken(output)
+    calls = called(output.function_call) or any(called(call.function) for call in output.tool_calls or ())
+    thought = output.reasoning or output.reasoning_content or output.thinking
+    return answer, bool(answer) or calls, bool(thought)
+
+
+class OpenAi:
+    """Reads the frames of one answer."""
+
+    # State: the running count, choices seen and choices that have finished, and whether [DONE] has come.
+    __slots__ = ("_covers_all", "_done", "_finished", "_generates", "_running", "_seen", "_streamed")
+
+    def __init__(self, facts: RequestFacts, streamed: bool) -> None:
+        self._streamed = streamed
+        self._generates = facts.kind in _GENERATES
+        self._covers_all = facts.n == 1 and facts.prompts == 1
+        self._running = RunningCount(streamed)
+        self._seen: set[int] = set()
+        self._finished: set[int] = set()
+        self._done = False
+
+    def read(self, frame: Frame) -> Event:
+        """What one chunk, or the whole body, says. Raises `Unreadable`."""
+        data = frame.data
+        if data.startswith(_DONE):
+            self._done = True
+            return Event(done=True)
+        if not data or data.isspace():
+            return NOTHING
+        chunk = _CHUNK.read(data)
+        if chunk.error or (chunk.message and not chunk.choices):
+            return Event(error=complaint(chunk.error or chunk.message))
+        return self._event(chunk)
+
+    def complete(self) -> bool:
+        """[DONE], or a finish reason for every choice; an answer that is no stream of tokens needs neither."""
+        finished = bool(self._seen) and self._seen <= self._finished
+        return self._done or finished or not (self._streamed and self._generates)
+
+    def _event(self, chunk: Chunk) -> Event:
+        tokens: tuple[int, ...] = ()
+        finish: tuple[tuple[int, str], ...] = ()
+        answer, answered, role = "", False, False
+        for choice in chunk.choices or ():
+            index = choice.index
+            self._seen.add(index)
+            piece, answers, reasons = said(choice)
+            if answers or reasons:
+                tokens += (index,)
+                answer += piece
+                answered = answered or answers
+            elif choice.delta is not None and choice.delta.role is not None:
+                role = True
+            if choice.finish_reason is not None:
+                self._finished.add(index)
+                finish += ((index, choice.finish_reason),)
+        usage, report = self._claims(chunk)
+        reasoning = bool(tokens) and not answered
+        if not self._streamed:
+            return Event((), False, answer, finish, usage, report)
+        tokens, counted = self._counted(chunk, usage, tokens)
+        return Event(tokens, reasoning, answer, finish, usage, report, None, False, role and not tokens, counted)
+
+    def _claims(self, chunk: Chunk) -> tuple[Usage | None, EngineReport | None]:
+        usage = None if chunk.usage is None else openai_usage(chunk.usage)
+        if chunk.timings is not None and settled(chunk.timings):
+            return completed(usage, llamacpp_usage(chunk.timings)), llamacpp_report(chunk.timings, self._covers_all)
+        if chunk.metrics is not None:
+            return usage, vllm_report(chunk.metrics, self._covers_all)
+        info = chunk.choices[0].meta_info if chunk.choices else None
+        if info is not None:
+            return usage or sglang_usage(info), sglang_report(info, self._covers_all)
+        return usage, None
+
+    def _counted(
+        self, chunk: Chunk, usage: Usage | None, tokens: tuple[int, ...]
+    ) -> tuple[tuple[int, ...], int | None]:
+        """Token events by the running count where every event has one, and how many tokens this event holds."""
+        choices = chunk.choices or []
+        if self._running.live:
+            rises = self._running.rises([choice.index for choice in choices], usage.output_tokens if usage else None)
+            if rises is not None:
+                return tuple(rises), sum(rises.values()) if rises else None
+        if not tokens or choices[0].token_ids is None:
+            return tokens, None
+        return tokens, sum(len(choice.token_ids or ()) for choice in choices) or None

@@ -1,0 +1,95 @@
+"""SGLang's native generate. Text is cumulative unless the server says otherwise; counts are in `meta_info`."""
+
+from typing import Any
+
+import msgspec
+
+from proxy.events import NOTHING, Event, Frame
+from proxy.records import RequestFacts
+from proxy.wire.counting import RunningCount
+from proxy.wire.decoding import Shape, loads
+from proxy.wire.errors import complaint
+from proxy.wire.fields import count, mapping, string
+from proxy.wire.reports import sglang_report, sglang_usage
+
+
+class Generated(msgspec.Struct, gc=False):
+    """One event of a stream, or a whole result."""
+
+    index: int = 0
+    text: str | None = None
+    meta_info: Any = None
+    error: Any = None
+
+
+_GENERATED = Shape(Generated)
+
+
+class SgLang:
+    """Reads the frames of one answer."""
+
+    # State: the text so far of each choice, the running count, and whether the end has come.
+    __slots__ = ("_covers_all", "_ended", "_running", "_streamed", "_texts")
+
+    def __init__(self, facts: RequestFacts, streamed: bool) -> None:
+        self._streamed = streamed
+        self._covers_all = facts.n == 1 and facts.prompts == 1
+        self._running = RunningCount(streamed)
+        self._texts: dict[int, str] = {}
+        self._ended = False
+
+    def read(self, frame: Frame) -> Event:
+        """What one event, or the whole body, says. Raises `Unreadable`."""
+        data = frame.data
+        if data.startswith(b"[DONE]"):
+            self._ended = True
+            return Event(done=True)
+        if not data or data.isspace():
+            return NOTHING
+        if data.startswith(b"["):
+            return self._several(data)
+        said = _GENERATED.read(data)
+        return Event(error=complaint(said.error)) if said.error else self._event(said)
+
+    def complete(self) -> bool:
+        """[DONE], or a finish reason; what is no stream is complete as it ends."""
+        return self._ended or not self._streamed
+
+    def _several(self, data: bytes) -> Event:
+        """A list of results: all texts and ends; the figures of one alone would be taken for the whole."""
+        events = [self._event(_GENERATED.of(each)) for each in loads(data) if isinstance(each, dict)]
+        return Event(
+            text="".join(event.text for event in events),
+            finish=tuple(end for event in events for end in event.finish),
+        )
+
+    def _event(self, said: Generated) -> Event:
+        info = mapping(said.meta_info)
+        text = self._news(said.index, said.text or "")
+        tokens: tuple[int, ...] = (said.index,) if text and self._streamed else ()
+        counted = None
+        if self._running.live:
+            rises = self._running.rises([said.index], count(info.get("completion_tokens")))
+            if rises is not None:
+                tokens, counted = tuple(rises), sum(rises.values()) or None
+        event = Event(tokens, text=text, usage=sglang_usage(info), counted=counted)
+        return self._finish(event, said.index, info) if info.get("finish_reason") else event
+
+    def _finish(self, event: Event, index: int, info: dict[str, Any]) -> Event:
+        self._ended = True
+        stated = info["finish_reason"]
+        reason = string(stated) or string(mapping(stated).get("type")) or "stop"
+        return event._replace(
+            finish=((index, reason),),
+            report=sglang_report(info, self._covers_all),
+            error=complaint(stated) if reason == "abort" else None,
+        )
+
+    def _news(self, index: int, text: str) -> str:
+        """What is new: the rest, where the text begins with all that came before; else the text itself."""
+        before = self._texts.get(index, "")
+        if before and text.startswith(before):
+            self._texts[index] = text
+            return text[len(before) :]
+        self._texts[index] = text
+        return text
