@@ -24,6 +24,27 @@ EXEMPLAR_CHARS = 100
 """OpenMetrics allows an exemplar's labels 128 characters, names included."""
 
 
+class Exposition:
+    """What a scrape gets."""
+
+    def __init__(
+        self,
+        series: Series,
+        pulse: Callable[[], Pulse],
+        lost: Callable[[], Mapping[str, int]],
+        failures: Mapping[str, int],
+        registry: CollectorRegistry | None = None,
+    ) -> None:
+        self._registry = CollectorRegistry() if registry is None else registry
+        self._registry.register(SeriesCollector(series))
+        self._registry.register(StateCollector(pulse, lost, failures))
+
+    def render(self, accept: str = "") -> tuple[bytes, str]:
+        """The exposition and its content type: OpenMetrics where `accept` asks for it, else Prometheus text."""
+        encoder, content_type = choose_encoder(accept)
+        return encoder(self._registry), content_type
+
+
 class SeriesCollector(Collector):
     """Shows what was folded from records."""
 
@@ -81,12 +102,6 @@ ENGINE_GAUGES: dict[str, tuple[str, Callable[[EngineState], int]]] = {
     "engine_queued": ("Exchanges that wait in our queue for the engine.", lambda engine: engine.queued),
 }
 """Gauges per engine."""
-
-
-def render(registry: CollectorRegistry, accept: str) -> tuple[bytes, str]:
-    """The exposition and its content type: OpenMetrics where `accept` asks for it, else Prometheus text."""
-    encoder, content_type = choose_encoder(accept)
-    return encoder(registry), content_type
 
 
 def _histogram(name: str, text: str, histograms: Histograms, unit: float) -> Metric:

@@ -10,7 +10,7 @@ import asyncio
 import socket
 import struct
 from collections import deque
-from collections.abc import Callable
+from collections.abc import AsyncIterator
 
 import msgspec
 
@@ -90,7 +90,7 @@ class Sender:
     """The data side. `send` never blocks and never raises; what finds no room pushes out the oldest, counted.
 
     State: frames that wait, their size, the rest of a frame that is half written, frames written and not yet
-    acknowledged, the socket (None while there is no office), and whether a write is due.
+    acknowledged, whether `Hello` was, the socket (None while there is no office), and whether a write is due.
     """
 
     def __init__(self, hello: Hello, limit_bytes: int = LIMIT_BYTES) -> None:
@@ -101,6 +101,7 @@ class Sender:
         self._partial = b""
         self._unacked = 0
         self._acks = b""
+        self._greeted = False
         self._socket: socket.socket | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._due = False
@@ -115,7 +116,11 @@ class Sender:
 
     def send(self, message: Message) -> None:
         """Hands one message over: a few microseconds, whatever the office does."""
-        frame = encode(message)
+        try:
+            frame = encode(message)
+        except UnicodeEncodeError:  # a lone surrogate out of somebody's JSON; msgpack has no place for it
+            self.lost += 1
+            return
         self._waiting.append(frame)
         self._bytes += len(frame)
         while self._bytes > self._limit:
@@ -128,7 +133,7 @@ class Sender:
         end.setblocking(False)
         self._socket, self._loop = end, asyncio.get_running_loop()
         self._partial = encode(self._hello)
-        self._unacked, self._acks = 1, b""
+        self._unacked, self._acks, self._greeted = 1, b"", False
         self._loop.add_reader(end, self._acknowledged)
         self._schedule()
 
@@ -140,9 +145,14 @@ class Sender:
         self._loop.remove_writer(self._socket)
         self._socket.close()
         self._socket = None
-        self.lost += max(0, self._unacked - 1)  # the Hello of each connection is no loss
+        self.lost += self._unacked - (not self._greeted)  # a Hello that nobody took is no loss
         self._partial, self._unacked, self._due = b"", 0, False
         self._idle.set()
+
+    def finish(self) -> None:
+        """Nothing more will come: the office settles what it has, and ends."""
+        if self._socket is not None:
+            self._socket.shutdown(socket.SHUT_WR)
 
     async def drain(self) -> None:
         """Waits until every frame was taken by the office. For shutdown; bound it with a timeout."""
@@ -202,25 +212,33 @@ class Sender:
         whole = len(self._acks) - len(self._acks) % ACK.size
         self._unacked -= sum(count for (count,) in ACK.iter_unpack(self._acks[:whole]))
         self._acks = self._acks[whole:]
+        self._greeted = self._greeted or whole > 0
         self._idle.set()
 
 
-async def receive(end: socket.socket, take: Callable[[Message], None]) -> int:
-    """The office's side: hands on every message until the data process closes; returns the frames not readable.
+class Receiver:
+    """The office's side. A read is acknowledged after all its messages were taken."""
 
-    A read is acknowledged after its messages were taken. Raises OutOfStep.
-    """
-    loop = asyncio.get_running_loop()
-    end.setblocking(False)
-    splitter = Splitter()
-    while data := await _read(loop, end):
-        messages = splitter.feed(data)
-        for message in messages:
-            if message is not None:
-                take(message)
-        if messages:
-            await _answer(loop, end, ACK.pack(len(messages)))
-    return splitter.unreadable
+    def __init__(self, end: socket.socket) -> None:
+        end.setblocking(False)
+        self._end = end
+        self._splitter = Splitter()
+
+    @property
+    def unreadable(self) -> int:
+        """Frames that were no message."""
+        return self._splitter.unreadable
+
+    async def messages(self) -> AsyncIterator[Message]:
+        """Every message until the data process closes. Raises OutOfStep."""
+        loop = asyncio.get_running_loop()
+        while data := await _read(loop, self._end):
+            messages = self._splitter.feed(data)
+            for message in messages:
+                if message is not None:
+                    yield message
+            if messages:
+                await _answer(loop, self._end, ACK.pack(len(messages)))
 
 
 async def _read(loop: asyncio.AbstractEventLoop, end: socket.socket) -> bytes:

@@ -1,0 +1,131 @@
+"""The admin listener: metrics, health and JSON for every panel. Reads only; whatever happens here, traffic goes on."""
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from proxy.exporters.contract import to_dict
+from proxy.exporters.prometheus import Exposition
+from proxy.office.guard import Guard
+from proxy.office.office import Office
+from proxy.records import RequestRecord
+
+Panel = Callable[[], object]
+"""What a panel shows, as plain values."""
+
+LIMIT = 100
+"""Records per answer, unless asked otherwise."""
+
+FILTERS: dict[str, Callable[[RequestRecord], str | None]] = {
+    "id": lambda record: record.finished.id,
+    "engine": lambda record: record.finished.engine,
+    "model": lambda record: record.finished.facts.model,
+    "kind": lambda record: record.finished.facts.kind,
+    "route": lambda record: record.finished.facts.route,
+    "tenant": lambda record: record.finished.tenant,
+    "outcome": lambda record: record.finished.outcome.value,
+}
+"""Query parameters of `/api/requests` beside `limit`; each is compared as a whole."""
+
+OPEN_PATHS = frozenset({"/healthz", "/readyz"})
+"""Asked by probes, which know no token and call by the pod's address or any name; they tell nothing but up or down."""
+
+
+def create(office: Office, exposition: Exposition, guard: Guard, config: bytes, panels: Mapping[str, Panel]) -> ASGIApp:
+    """The listener's application. `config` is JSON with its secrets masked."""
+    pages = _Pages(office, exposition, config, panels)
+    routes = [
+        Route("/", pages.index),
+        Route("/metrics", pages.metrics),
+        Route("/healthz", pages.healthz),
+        Route("/readyz", pages.readyz),
+        Route("/api/requests", pages.requests),
+        Route("/api/engines", pages.engines),
+        Route("/api/config", pages.config),
+        *(Route(f"/api/{name}", pages.panel) for name in panels),
+    ]
+    return _Guarded(Starlette(routes=routes), guard)
+
+
+class _Guarded:
+    """Lets in whom the guard lets in."""
+
+    def __init__(self, app: ASGIApp, guard: Guard) -> None:
+        self._app = app
+        self._guard = guard
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["path"] not in OPEN_PATHS:
+            refusal = self._guard.check(Headers(scope=scope))
+            if refusal is not None:
+                await PlainTextResponse(refusal.reason + "\n", refusal.status)(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+
+class _Pages:
+    """The answers."""
+
+    def __init__(self, office: Office, exposition: Exposition, config: bytes, panels: Mapping[str, Panel]) -> None:
+        self._office = office
+        self._exposition = exposition
+        self._config = config
+        self._panels = panels
+
+    async def index(self, request: Request) -> Response:
+        names = ["metrics", "healthz", "readyz", "api/requests", "api/engines", "api/config"]
+        paths = "\n".join(f"/{name}" for name in (*names, *(f"api/{name}" for name in self._panels)))
+        return PlainTextResponse(f"phasegate\n\n{paths}\n")
+
+    async def metrics(self, request: Request) -> Response:
+        body, content_type = self._exposition.render(request.headers.get("accept", ""))
+        return Response(body, headers={"content-type": content_type})
+
+    async def healthz(self, request: Request) -> Response:
+        return PlainTextResponse("ok\n")
+
+    async def readyz(self, request: Request) -> Response:
+        """Ready while one engine answers and new work is taken."""
+        pulse = self._office.pulse
+        engines = {engine.name: engine.answers for engine in pulse.engines}
+        ready = any(engines.values()) and not pulse.draining
+        return JSONResponse(
+            {"ready": ready, "draining": pulse.draining, "engines": engines}, status_code=200 if ready else 503
+        )
+
+    async def requests(self, request: Request) -> Response:
+        """Recent records, newest first, in the form of the contract."""
+        wanted = dict(request.query_params)
+        limit = wanted.pop("limit", str(LIMIT))
+        unknown = sorted(wanted.keys() - FILTERS.keys())
+        if unknown or not (limit.isascii() and limit.isdigit()):
+            wrong = f"unknown parameter {unknown[0]}" if unknown else "limit is a whole number"
+            return JSONResponse({"error": wrong, "parameters": ["limit", *FILTERS]}, status_code=400)
+        return _json([to_dict(record) for record in islice(self._matching(wanted), int(limit))])
+
+    async def engines(self, request: Request) -> Response:
+        return _json([dataclasses.asdict(engine) for engine in self._office.pulse.engines])
+
+    async def config(self, request: Request) -> Response:
+        return Response(self._config, media_type="application/json")
+
+    async def panel(self, request: Request) -> Response:
+        name = request.url.path.removeprefix("/api/")
+        return _json(self._panels[name]())
+
+    def _matching(self, wanted: Mapping[str, str]) -> Iterator[RequestRecord]:
+        for record in self._office.records():
+            if all(FILTERS[name](record) == value for name, value in wanted.items()):
+                yield record
+
+
+def _json(value: object) -> Response:
+    return Response(msgspec.json.encode(value), media_type="application/json")

@@ -1,0 +1,94 @@
+"""The keeper of the office: starts it, starts it again when it dies, and ends it last.
+
+The office is given its end of a socketpair and nothing else; what it must know comes in `Hello`. It ignores SIGINT and
+SIGTERM, which a terminal and systemd send to every process at once: it ends when its socket does, so the records of
+streams that were still running are not lost.
+"""
+
+import asyncio
+import signal
+import socket
+import sys
+from collections.abc import Coroutine, Sequence
+from typing import Any
+
+import structlog
+
+from proxy.office.channel import Sender
+
+COMMAND = (sys.executable, "-m", "proxy.office")
+DELAY_S = 1.0
+"""Between a death and the next start: starting costs half a second of CPU."""
+STOP_S = 10.0
+"""For the last frames, settling and writing. Then it is killed: a service manager waits 10 to 90 s."""
+
+log = structlog.get_logger("phasegate.office")
+
+
+class OfficeProcess:
+    """One office at a time. State: the child (None between two), and whether it shall end."""
+
+    def __init__(self, sender: Sender, command: Sequence[str] = COMMAND, delay_s: float = DELAY_S) -> None:
+        self._sender = sender
+        self._command = command
+        self._delay_s = delay_s
+        self._child: asyncio.subprocess.Process | None = None
+        self._ending = asyncio.Event()
+
+    @property
+    def pid(self) -> int | None:
+        """Of the office; None between two."""
+        return self._child.pid if self._child is not None else None
+
+    async def run(self) -> None:
+        """Keeps an office running until `stop`. A task of its own."""
+        while not self._ending.is_set():
+            await self._live()
+            if not self._ending.is_set():
+                log.warning("office_died", lost=self._sender.lost, again_in_s=self._delay_s)
+                await _within(self._delay_s, self._ending.wait())
+
+    async def stop(self, limit_s: float = STOP_S) -> None:
+        """Sends the last frames, lets the office finish its work, and ends it. Kills it after `limit_s`."""
+        self._ending.set()
+        child = self._child
+        if child is None:
+            return
+        if not await _within(limit_s, self._farewell(child)):
+            log.error("office_killed", after_s=limit_s)
+            child.kill()
+            await child.wait()
+
+    def reopen(self) -> None:
+        """The office opens its files anew: SIGHUP, passed on."""
+        if self._child is not None and self._child.returncode is None:
+            self._child.send_signal(signal.SIGHUP)
+
+    async def _farewell(self, child: asyncio.subprocess.Process) -> None:
+        await self._sender.drain()
+        self._sender.finish()
+        await child.wait()
+
+    async def _live(self) -> None:
+        """One office from start to end."""
+        ours, theirs = socket.socketpair()
+        with theirs:
+            self._child = await asyncio.create_subprocess_exec(
+                *self._command, str(theirs.fileno()), stdin=asyncio.subprocess.DEVNULL, pass_fds=(theirs.fileno(),)
+            )
+        self._sender.attach(ours)
+        try:
+            await self._child.wait()
+        finally:
+            self._sender.detach()
+            self._child = None
+
+
+async def _within(limit_s: float, work: Coroutine[Any, Any, object]) -> bool:
+    """Whether `work` was done in time."""
+    try:
+        async with asyncio.timeout(limit_s):
+            await work
+    except TimeoutError:
+        return False
+    return True
