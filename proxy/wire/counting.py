@@ -1,7 +1,5 @@
 """Running counts: some streams say on every event how many tokens the engine has written so far."""
 
-from collections.abc import Iterable
-
 
 class RunningCount:
     """Follows the output count of each choice, as long as every event of the stream carries one.
@@ -17,12 +15,13 @@ class RunningCount:
         self._last: dict[int, int] = {}
         self.live = live
 
-    def rises(self, choices: Iterable[int], count: int | None) -> dict[int, int] | None:
-        """New tokens of each choice whose count rose; None: this stream does not count, text decides."""
+    def rise(self, choice: int, count: int | None) -> int | None:
+        """New tokens of this choice; None where there is no count: from then on text decides."""
         if count is None:
             self.live = False
             return None
-        rises = {choice: count - self._last.get(choice, 0) for choice in choices}
-        for choice in rises:
-            self._last[choice] = max(count, self._last.get(choice, 0))
-        return {choice: rise for choice, rise in rises.items() if rise > 0}
+        before = self._last.get(choice, 0)
+        if count <= before:
+            return 0
+        self._last[choice] = count
+        return count - before

@@ -15,6 +15,7 @@ from typing import Protocol
 
 from proxy.events import Frame
 
+_LF, _CR, _BRACE = b"\n\r{"
 _BOM = b"\xef\xbb\xbf"
 _BLANK = re.compile(rb"(?:\r\n|\n|\r(?!\n))(?:\r\n|\n|\r)")
 """Two line ends in a row. The second may be a lone CR: an LF that follows later opens the next block, harmlessly."""
@@ -95,29 +96,29 @@ def parse_block(block: bytes) -> Frame | None:
 class Sse:
     """Server-sent events."""
 
-    # State: the open block, whether a byte has come yet, and whether observing has stopped.
-    __slots__ = ("_blocks", "_limit", "_started", "overflowed")
+    # State: the open block, whether a block has come yet, whether the next byte begins a block that is not the first,
+    # and whether observing has stopped.
+    __slots__ = ("_blocks", "_limit", "_started", "_usual", "overflowed")
 
     def __init__(self, limit: int) -> None:
         self._blocks = Blocks()
         self._limit = limit
         self._started = False
+        self._usual = False
         self.overflowed = False
 
     def feed(self, data: bytes) -> list[Frame]:
         """The events that these bytes complete."""
-        # The usual read is one event of one data line; everything else takes the long way.
+        # The usual read is one event of one data line: its first LF is the last byte but one.
         if (
-            data.startswith(b"data: ")
-            and data.endswith(b"\n\n")
-            and data.count(b"\n") == 2
-            and not len(self._blocks)
-            and b"\r" not in data
+            self._usual
+            and data.find(_LF) == len(data) - 2 >= 6
+            and data[-1] == _LF
+            and data[:6] == b"data: "
+            and _CR not in data
             and len(data) <= self._limit
-            and not self.overflowed
         ):
-            self._started = True
-            return [Frame(data[6:-2])]
+            return [tuple.__new__(Frame, (data[6:-2], b""))]
         return self._feed(data)
 
     def close(self) -> list[Frame]:
@@ -130,6 +131,7 @@ class Sse:
         frames = self._frames(self._blocks.feed(data))
         if len(self._blocks) > self._limit:
             self._stop()
+        self._usual = self._started and not len(self._blocks) and not self.overflowed
         return frames
 
     def _frames(self, blocks: list[bytes]) -> list[Frame]:
@@ -163,6 +165,9 @@ class Ndjson:
 
     def feed(self, data: bytes) -> list[Frame]:
         """The lines that these bytes complete."""
+        # The usual read is one line that begins as an object.
+        if data.find(_LF) == len(data) - 1 > 1 and data[0] == _BRACE and self._usual(data):
+            return [tuple.__new__(Frame, (data[:-1], b""))]
         if self.overflowed:
             return []
         head, end, rest = data.rpartition(b"\n")
@@ -178,6 +183,9 @@ class Ndjson:
         self._open.clear()
         return self._frames(lines)
 
+    def _usual(self, data: bytes) -> bool:
+        return not self._open and data[-2] != _CR and len(data) <= self._limit and not self.overflowed
+
     def _hold(self, rest: bytes, lines: list[bytes]) -> list[Frame]:
         frames = self._frames(lines)
         self._open += rest
@@ -192,9 +200,8 @@ class Ndjson:
             if len(line) > self._limit:
                 self.overflowed = True
                 break
-            text = line.strip()
-            if text:
-                frames.append(Frame(text))
+            if line and not line.isspace():
+                frames.append(Frame(line.removesuffix(b"\r")))
         return frames
 
 

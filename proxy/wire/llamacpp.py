@@ -70,13 +70,10 @@ class LlamaCpp:
     def _event(self, result: Result) -> Event:
         self._seen.add(result.index)
         text = result.content or ""
-        tokens: tuple[int, ...] = (result.index,) if text and self._streamed else ()
-        counted = None
-        if self._running.live:
-            rises = self._running.rises([result.index], count(result.tokens_predicted))
-            if rises is not None:
-                tokens, counted = tuple(rises), sum(rises.values()) or None
-        event = Event(tokens, text=text, counted=counted)
+        rise = self._running.rise(result.index, count(result.tokens_predicted)) if self._running.live else None
+        wrote = bool(text) and self._streamed if rise is None else rise > 0
+        tokens = (result.index,) if wrote else ()
+        event = Event(tokens, text=text, counted=rise or None)
         return self._stop(event, result) if result.stop else event
 
     def _stop(self, event: Event, result: Result) -> Event:

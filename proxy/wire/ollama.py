@@ -4,7 +4,7 @@ from proxy.events import NOTHING, Event, Frame
 from proxy.records import RequestFacts
 from proxy.wire.decoding import Shape
 from proxy.wire.errors import complaint
-from proxy.wire.openai import Output, called, spoken
+from proxy.wire.openai import Output, calls_any, spoken
 from proxy.wire.reports import OllamaCounters, ollama_report, ollama_usage
 
 
@@ -42,15 +42,12 @@ class Ollama:
             return Event(error=complaint(line.error))
         message = line.message or _EMPTY
         answer = line.response or spoken(message)
-        calls = any(called(call.function) for call in message.tool_calls or ())
+        calls = calls_any(message.tool_calls)
         thought = bool(line.thinking or message.thinking)
         spoke = bool(answer) or calls or thought
-        event = Event(
-            tokens=(0,) if spoke and self._streamed else (),
-            reasoning=thought and not answer and not calls and self._streamed,
-            text=answer,
-            role=message.role is not None and not spoke and not line.done and self._streamed,
-        )
+        tokens = (0,) if spoke and self._streamed else ()
+        reasoning = thought and not answer and not calls and self._streamed
+        event = tuple.__new__(Event, (tokens, reasoning, answer, (), None, None, None, False, False, None))
         return self._last(event, line) if line.done or line.total_duration is not None else event
 
     def complete(self) -> bool:

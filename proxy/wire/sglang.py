@@ -66,13 +66,10 @@ class SgLang:
     def _event(self, said: Generated) -> Event:
         info = mapping(said.meta_info)
         text = self._news(said.index, said.text or "")
-        tokens: tuple[int, ...] = (said.index,) if text and self._streamed else ()
-        counted = None
-        if self._running.live:
-            rises = self._running.rises([said.index], count(info.get("completion_tokens")))
-            if rises is not None:
-                tokens, counted = tuple(rises), sum(rises.values()) or None
-        event = Event(tokens, text=text, usage=sglang_usage(info), counted=counted)
+        rise = self._running.rise(said.index, count(info.get("completion_tokens"))) if self._running.live else None
+        wrote = bool(text) and self._streamed if rise is None else rise > 0
+        tokens = (said.index,) if wrote else ()
+        event = Event(tokens, text=text, usage=sglang_usage(info), counted=rise or None)
         return self._finish(event, said.index, info) if info.get("finish_reason") else event
 
     def _finish(self, event: Event, index: int, info: dict[str, Any]) -> Event:
