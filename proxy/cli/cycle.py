@@ -1,0 +1,113 @@
+"""One request and its response on a client's connection: uvicorn's cycle, with framing of its own.
+
+HTTP/1.1 clients get chunks or a length; HTTP/1.0 clients a length, or a body that ends with the connection (RFC 9112
+6.3). Header names go out as they came in. A response that breaks off is broken so that the client can tell.
+"""
+
+import asyncio
+import socket
+import struct
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
+
+LINGER_S = 2.0
+"""Seconds for what is still under way when we close: bytes that we drop, so that no reset eats our answer
+(RFC 9112 9.6), and bytes that a slow client has not taken."""
+
+_RESET = struct.pack("ii", 1, 0)
+# SO_LINGER with zero seconds: closed by RST.
+
+
+class Cycle(RequestResponseCycle):
+    """One request and its response.
+
+    Mutable state beside uvicorn's: `_left`, bytes that are still due (None: the framing does not say), and whether the
+    response has no body by its nature.
+    """
+
+    _left: int | None = None
+    _bodiless = False
+
+    async def send(self, message: Any) -> None:
+        """ASGI's `send`: waits while the client reads slowly, drops what a client that left would get."""
+        if self.flow.write_paused and not self.disconnected:
+            await self.flow.drain()
+        if self.disconnected:
+            return
+        if message["type"] == "http.response.start":
+            self._head(message["status"], message.get("headers", ()))
+        else:
+            self._body(message.get("body", b""), message.get("more_body", False))
+
+    def abort(self) -> None:
+        """Breaks the response off; nothing more is sent."""
+        self.disconnected = True
+        if self.response_started and not self.chunked_encoding and self._left is None:
+            sock = self.transport.get_extra_info("socket")
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+        self.transport.close()
+        asyncio.get_running_loop().call_later(LINGER_S, self.transport.abort)
+
+    def _head(self, status: int, headers: Any) -> None:
+        """Status line and headers, names as they came, with the framing that this client understands."""
+        if self.response_started:
+            raise RuntimeError("the response has begun already")
+        if self.more_body:
+            self.keep_alive = False  # what follows on this connection may be the rest of a body that nobody reads
+        self._bodiless = self.scope["method"] == "HEAD" or status in (204, 304)
+        lines = [STATUS_LINE.get(status) or b"HTTP/1.1 %d \r\n" % status]
+        for name, value in headers:
+            low = name.lower()
+            if low == b"content-length":
+                self._left = int(value)
+                if status == 204:
+                    continue  # RFC 9110 8.6
+            elif low == b"connection":
+                self.keep_alive = False
+                continue
+            lines.append(b"%b: %b\r\n" % (name, value))
+        self._frame(lines)
+        head = b"".join((*lines, b"\r\n"))
+        if head.count(b"\n") != len(lines) + 1 or head.count(b"\r") != len(lines) + 1:
+            raise RuntimeError("a header holds a line end")
+        self.response_started = True
+        self.waiting_for_100_continue = False
+        self.transport.write(head)
+
+    def _frame(self, lines: list[bytes]) -> None:
+        if self._bodiless:
+            self._left = 0
+        elif self._left is None and self.scope["http_version"] == "1.0":
+            self.keep_alive = False  # RFC 9112 6.3: the connection's end ends the body
+        elif self._left is None:
+            self.chunked_encoding = True
+            lines.append(b"transfer-encoding: chunked\r\n")
+        if not self.keep_alive:
+            lines.append(b"connection: close\r\n")
+
+    def _body(self, data: bytes, more: bool) -> None:
+        if not self.response_started or self.response_complete:
+            raise RuntimeError("a body without a head, or after its end")
+        if self.chunked_encoding and data:
+            self.transport.write(b"%x\r\n%b\r\n" % (len(data), data))
+        elif data and not self._bodiless:
+            self._count(len(data))
+            self.transport.write(data)
+        if not more:
+            self._end()
+
+    def _count(self, size: int) -> None:
+        if self._left is not None:
+            self._left -= size
+            if self._left < 0:
+                raise RuntimeError("the body is longer than its content-length")
+
+    def _end(self) -> None:
+        if self._left:
+            raise RuntimeError("the body is shorter than its content-length")
+        if self.chunked_encoding:
+            self.transport.write(b"0\r\n\r\n")
+        self.response_complete = True
+        self.message_event.set()
+        self.on_response()
