@@ -1,0 +1,1 @@
+"""Tests of phasegate; they mirror `proxy/` file by file."""
