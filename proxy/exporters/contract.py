@@ -4,7 +4,7 @@
     id          x-request-id: the client's, or ours
     at          arrival, seconds since the epoch (wall clock: for reading, never for subtracting)
     engine      name of the engine, "" where none was chosen
-    model, dialect, kind, stream, tenant   what was asked, by whom
+    model, dialect, kind, route, stream, tenant   what was asked, by whom
     outcome     one of records.Outcome; status: what the client got; error: why, where it did not complete
     total_s     arrival to last byte out; ttfb_s, ttft_s, answer_ttft_s count from arrival too
     tpot_s, itl_s   time per output token; gaps between token events (several choices: of the one with the worst gap)
@@ -60,6 +60,7 @@ def to_dict(record: RequestRecord) -> dict[str, Any]:
         "model": facts.model,
         "dialect": facts.dialect,
         "kind": facts.kind,
+        "route": facts.route,
         "stream": timeline.streamed if finished.status == 200 else facts.stream,
         "tenant": finished.tenant,
         "outcome": finished.outcome.value,

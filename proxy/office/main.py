@@ -21,6 +21,7 @@ from proxy.exporters.exporter import Exporter
 from proxy.exporters.jsonl import JsonlExporter
 from proxy.exporters.prometheus import Exposition
 from proxy.exporters.series import Series
+from proxy.exporters.sqlite import SqliteExporter
 from proxy.messages import Hello
 from proxy.office import app, logs
 from proxy.office.channel import Receiver
@@ -70,6 +71,8 @@ def build(hello: Hello) -> tuple[Office, Exposition]:
     exporters: dict[str, Exporter] = {"prometheus": series}
     if hello.records:
         exporters["records"] = JsonlExporter(Path(hello.records))
+    if hello.store:
+        exporters["store"] = SqliteExporter(Path(hello.store), days=hello.store_days, megabytes=hello.store_mb)
     if hello.live:
         exporters["live"] = LiveExporter(sys.stdout)
     office = Office(attribute, exporters, pulsed=series.pulse)

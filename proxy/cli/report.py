@@ -1,0 +1,121 @@
+"""`phasegate report`: what the recorded requests say together."""
+
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from proxy.cli import USAGE
+from proxy.cli.config import FILE, loaded
+from proxy.cli.tables import as_csv, as_markdown, as_text
+from proxy.clock import SystemClock
+from proxy.exporters.reader import Unreadable, Wanted, lines
+from proxy.exporters.summary import Row, summarize
+
+PROGRESS = 50_000
+"""Records between two words to a waiting reader: about half a second."""
+
+UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+FORMS: dict[str, Callable[[Mapping[str, Any]], str]] = {
+    "text": as_text,
+    "json": lambda report: json.dumps(report, indent=2, ensure_ascii=False),
+    "csv": as_csv,
+    "md": as_markdown,
+}
+
+
+class Moment(click.ParamType):
+    """Seconds since the epoch, from an ISO date, a number of such seconds, or `30m`, `2h`, `7d` (ago)."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The moment; a usage error for what is none."""
+        ago = re.fullmatch(r"(\d+)([smhd])", value)
+        if ago is not None:
+            return SystemClock().wall_s() - int(ago[1]) * UNITS_S[ago[2]]
+        try:
+            return float(value) if re.fullmatch(r"\d+(\.\d*)?", value) else datetime.fromisoformat(value).timestamp()
+        except ValueError:
+            self.fail(
+                f"{value!r} is no time: use 2026-01-31T12:00, seconds since the epoch, or 30m, 2h, 7d", param, ctx
+            )
+
+
+@click.command()
+@click.argument("file", type=FILE, required=False)
+@click.option("--json", "form", flag_value="json", help="The whole report as JSON.")
+@click.option("--csv", "form", flag_value="csv", help="One line per distribution.")
+@click.option("--md", "form", flag_value="md", help="As Markdown.")
+@click.option("--rows", "form", flag_value="rows", help="The records themselves, one JSON line each.")
+@click.option("--since", type=Moment(), help="Requests that arrived then or later: 2026-01-31T12:00, 2h, 7d.")
+@click.option("--until", type=Moment(), help="Requests that arrived before.")
+@click.option("--model", help="Requests for this model.")
+@click.option("--window", type=click.FloatRange(min=1), help="Seconds a time window has.")
+@click.option("--config", "settings", type=FILE, help="TOML file that names the store, where FILE is not given.")
+def report(
+    file: Path | None,
+    form: str | None,
+    since: float | None,
+    until: float | None,
+    model: str | None,
+    window: float | None,
+    settings: Path | None,
+) -> None:
+    """Percentiles per phase, model, class, tenant and time; the slowest requests; failures beside latency.
+
+    FILE is a store (SQLite) or a records file (JSONL, gzipped too); without it, the one of the settings.
+    """
+    records = _picked(file or _configured(settings), Wanted(since, until, model))
+    try:
+        if form == "rows":
+            for line, _ in records:
+                click.echo(line.rstrip(b"\n"))
+        else:
+            click.echo(FORMS[form or "text"](summarize([row for _, row in records], window)))
+    except Unreadable as error:
+        click.echo(f"phasegate: {error}", err=True)
+        sys.exit(USAGE)
+
+
+def _configured(settings: Path | None) -> Path:
+    """The store of the settings, else their records file."""
+    found = loaded(settings, {}).settings
+    name = found.store or found.records
+    if not name:
+        raise click.UsageError("no FILE given, and the settings name no store and no records file")
+    return Path(name)
+
+
+def _picked(path: Path, wanted: Wanted) -> Iterator[tuple[bytes, Row]]:
+    """The records wanted, each as it stands and as a row. Tells of progress, and of lines that are none, on stderr."""
+    decode = msgspec.json.Decoder(Row).decode
+    read = bad = 0
+    for line in lines(path, wanted):
+        read += 1
+        if read % PROGRESS == 0:
+            click.echo(f"{read:,} records read", err=True)
+        try:
+            row = decode(line)
+        except msgspec.DecodeError:
+            bad += bool(line.strip())
+            continue
+        if _fits(row, wanted):
+            yield line, row
+    if bad:
+        click.echo(f"{bad:,} lines are no records; left out", err=True)
+
+
+def _fits(row: Row, wanted: Wanted) -> bool:
+    return (
+        (wanted.since_s is None or row.at >= wanted.since_s)
+        and (wanted.until_s is None or row.at < wanted.until_s)
+        and (wanted.model is None or row.model == wanted.model)
+    )

@@ -1,0 +1,167 @@
+"""One row per request in an SQLite file that any tool can open. `schema` says what the columns mean.
+
+Rows are written in batches, each in one transaction of a write-ahead log: kill -9 leaves a good file. A disk that is
+full or read-only, a file that is locked or broken: rows wait, up to a bound, and beyond it are lost and counted.
+"""
+
+import sqlite3
+from collections import deque
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from proxy.exporters.contract import SECOND_NS, seconds, to_json
+from proxy.exporters.schema import TooNew, migrate
+from proxy.records import PHASES, RequestRecord
+
+BATCH = 500
+"""Rows that are written at once even before the next tick."""
+WAITING = 5000
+"""Rows kept while the file cannot be written: some 10 MB."""
+BUSY_MS = 100
+"""Another writer is waited for so long; then at the next tick again."""
+RETAIN_NS = 60_000_000_000
+"""Between two looks at age and size."""
+RETAIN_ROWS = 5000
+"""Removed at most in one look at either: some 50 ms."""
+DAY_S = 86_400.0
+
+COLUMNS = (
+    *("id", "at", "engine", "model", "dialect", "kind", "route", "stream", "tenant", "outcome", "status"),
+    *("total_s", "ttfb_s", "ttft_s", "tpot_s", "itl_max_s", "blocked_s"),
+    *(f"{phase}_s" for phase in PHASES),
+    *("prompt_tokens", "cached_tokens", "output_tokens", "counted_tokens", "prefill_rate", "decode_rate"),
+    *("decision", "findings", "record", "chunks"),
+)
+INSERT = f"INSERT INTO requests ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"
+OLDEST = "DELETE FROM requests WHERE n IN (SELECT n FROM requests {} ORDER BY n LIMIT ?)"
+
+Row = tuple[Any, ...]
+
+log = structlog.get_logger("phasegate.store")
+
+
+class SqliteExporter:
+    """Writes records to one file.
+
+    State: the connection (None while the file cannot be opened), rows that wait, the newest arrival and when it was
+    seen, when retention was last looked at, and whether trouble was logged.
+    """
+
+    def __init__(self, path: Path, *, days: float = 30.0, megabytes: int = 1024) -> None:
+        self._path = path
+        self._days = days
+        self._limit_bytes = megabytes * 1024 * 1024
+        self._connection: sqlite3.Connection | None = None
+        self._rows: deque[Row] = deque()
+        self._newest_s = 0.0
+        self._retained_ns: int | None = None
+        self._in_trouble = False
+        self.lost = 0
+
+    def export(self, record: RequestRecord) -> None:
+        """Keeps one row for the next batch."""
+        self._rows.append(to_row(record))
+        self._newest_s = max(self._newest_s, record.finished.timeline.at_s)
+        if len(self._rows) % BATCH == 0:
+            self._write()
+
+    def tick(self, now_ns: int) -> None:
+        """Writes what waits; now and then removes what is too old or too much."""
+        self._write()
+        if self._connection is not None and (self._retained_ns is None or now_ns - self._retained_ns >= RETAIN_NS):
+            self._retained_ns = now_ns
+            self._attempt(self._retain)
+
+    def reopen(self) -> None:
+        """Opens the path anew at the next write."""
+        self._write()
+        self._release()
+
+    def close(self) -> None:
+        """Writes what is left; what cannot be written is lost."""
+        self._write()
+        self.lost += len(self._rows)
+        self._rows.clear()
+        self._release()
+
+    def _write(self) -> None:
+        if self._rows and self._attempt(self._insert):
+            self._rows.clear()
+            self._in_trouble = False
+        while len(self._rows) > WAITING:
+            self._rows.popleft()
+            self.lost += 1
+
+    def _attempt(self, work: Any) -> bool:
+        """Runs `work(connection)` in one transaction; False, and the connection given up, where that fails."""
+        try:
+            self._connection = self._connection or _open(self._path)
+            with self._connection:
+                work(self._connection)
+            return True
+        except (sqlite3.Error, OSError, TooNew) as error:
+            self._trouble(error)
+            self._release()
+            return False
+
+    def _insert(self, connection: sqlite3.Connection) -> None:
+        connection.executemany(INSERT, self._rows)
+
+    def _retain(self, connection: sqlite3.Connection) -> None:
+        """By age, counted from the newest arrival (no clock is read here), then by size, oldest first."""
+        if self._days and self._newest_s:
+            oldest_s = self._newest_s - self._days * DAY_S
+            connection.execute(OLDEST.format("WHERE at < ?"), (oldest_s, RETAIN_ROWS))
+        if self._limit_bytes and _used_bytes(connection) > self._limit_bytes:
+            connection.execute(OLDEST.format(""), (RETAIN_ROWS,))
+        connection.execute("PRAGMA incremental_vacuum(2000)").fetchall()
+
+    def _release(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _trouble(self, error: Exception) -> None:
+        if not self._in_trouble:  # once per trouble
+            log.error("store_not_written", path=str(self._path), error=str(error))
+        self._in_trouble = True
+
+
+def to_row(record: RequestRecord) -> Row:
+    """The record's columns, in the order of COLUMNS."""
+    finished, breakdown = record.finished, record.breakdown
+    facts, timeline, usage, count = finished.facts, finished.timeline, finished.usage, finished.count
+    phases = {phase.name: phase.ns / SECOND_NS for phase in breakdown.phases}
+    longest = max((gaps.max_ns for gaps in timeline.gaps), default=None)
+    return (
+        *(finished.id, timeline.at_s, finished.engine, facts.model, facts.dialect, facts.kind, facts.route),
+        *(timeline.streamed, finished.tenant, finished.outcome.value, finished.status),
+        *(timeline.total_ns / SECOND_NS, seconds(timeline.first_byte_ns), seconds(timeline.first_token_ns)),
+        *(seconds(breakdown.tpot_ns), seconds(longest), timeline.blocked_ns / SECOND_NS),
+        *(phases.get(phase) for phase in PHASES),
+        *((usage.prompt_tokens, usage.cached_tokens, usage.output_tokens) if usage is not None else (None,) * 3),
+        *(count.n if count is not None else None, breakdown.prefill_rate, breakdown.decode_rate),
+        *(finished.admission.decision, " ".join(record.findings), to_json(record).decode(), timeline.stamps or None),
+    )
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, timeout=BUSY_MS / 1000)
+    try:
+        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # of a new file; so that it shrinks again
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = NORMAL")  # a power cut may take the last batch, never the file
+        migrate(connection)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _used_bytes(connection: sqlite3.Connection) -> int:
+    pages, free, size = (
+        connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count", "page_size")
+    )
+    return int((pages - free) * size)
