@@ -6,8 +6,12 @@ q: prompt tokens of a job in this step; ctx: what is in its KV memory already. T
 read, the second over decodes.
 """
 
-from dataclasses import dataclass
+import random
+from dataclasses import dataclass, replace
 from typing import NamedTuple
+
+SECOND = 1_000_000_000
+"""Nanoseconds."""
 
 
 class Work(NamedTuple):
@@ -39,6 +43,18 @@ class Cost:
     noise: float = 0.0
     """Standard deviation of the logarithm of a step's time; the caller draws it."""
 
+    def faster(self, times: float) -> "Cost":
+        """The same engine, so many times as fast."""
+        return replace(
+            self,
+            weights_s=self.weights_s / times,
+            token_s=self.token_s / times,
+            fixed_s=self.fixed_s / times,
+            attention_s=self.attention_s / times,
+            context_s=self.context_s / times,
+            sequence_s=self.sequence_s / times,
+        )
+
     def seconds(self, work: list[Work]) -> float:
         """The time of a step without noise; 0 for a step without work."""
         if not work:
@@ -53,3 +69,18 @@ class Cost:
             + self.context_s * context
             + self.sequence_s * len(work)
         )
+
+
+class Pace:
+    """Step times with noise. State: the random source."""
+
+    def __init__(self, cost: Cost, seed: int) -> None:
+        self.cost = cost
+        self._random = random.Random(seed)
+
+    def step(self, work: list[Work]) -> tuple[int, int]:
+        """Nanoseconds of a step, and how many of them its decodes by themselves would not have needed."""
+        noise = self._random.lognormvariate(0.0, self.cost.noise) if self.cost.noise else 1.0
+        taken = self.cost.seconds(work) * noise
+        alone = self.cost.seconds([part for part in work if part.decode]) * noise
+        return round(taken * SECOND), round((taken - alone) * SECOND)

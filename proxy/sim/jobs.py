@@ -17,6 +17,8 @@ class Job:
     """Separates prefix caches (vLLM's `cache_salt`)."""
     model: str = ""
     """Which weights; a machine of one model does not look."""
+    finish: str = "length"
+    """Why the answer ends: at its `length` limit, or by itself, `stop`."""
 
     def __post_init__(self) -> None:
         if not self.prompt or not self.answer:
@@ -54,6 +56,7 @@ class Truth:
     preemptions: int = 0
     interference_ns: int = 0
     """Decode time lost because its steps carried others' prefill too."""
+    finish: str = "length"
     aborted: bool = False
 
     @property
@@ -90,6 +93,8 @@ class Step:
     tokens: tuple[Token, ...] = ()
     """Output tokens, leaving at the end."""
     preempted: tuple[str, ...] = ()
+    admitted: tuple[tuple[str, int, int], ...] = ()
+    """Jobs first worked on: id, prompt tokens, and how many of them the cache gave."""
     ended: tuple[Truth, ...] = ()
     """Jobs that end with this step, aborted ones included."""
 

@@ -13,17 +13,14 @@ The rules, in the order of a step:
 5. Jobs with all their tokens computed make one token. It leaves at the end of the step.
 """
 
-import random
 from collections import deque
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from proxy.sim.blocks import Blocks, chain
-from proxy.sim.cost import Cost, Work
+from proxy.sim.cost import Cost, Pace, Work
 from proxy.sim.jobs import Job, Step, Token, Truth
-
-SECOND = 1_000_000_000
-"""Nanoseconds."""
+from proxy.sim.progress import Progress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,60 +51,19 @@ class Limits:
 
 
 @dataclass(slots=True, eq=False)
-class _Sequence:
-    """A job on its way. State: how far it is computed, what it holds, and what has happened to it."""
+class _Sequence(Progress):
+    """A job in paged memory. State: the blocks it holds, how many of them are named, and all names known."""
 
-    job: Job
-    arrived_ns: int
-    queued_ns: int
-    scheduled_ns: int | None = None
-    first_token_ns: int | None = None
-    last_token_ns: int | None = None
-    cached: int = 0
-    preemptions: int = 0
-    lost_ns: int = 0
-    computed: int = 0
-    emitted: int = 0
     held: list[int] = field(default_factory=list)
     named: int = 0
     chains: list[int] = field(default_factory=list)
-
-    @property
-    def length(self) -> int:
-        return len(self.job.prompt) + self.emitted
-
-    @property
-    def lacks(self) -> int:
-        return self.length - self.computed
 
     def chains_to(self, blocks: int, size: int) -> list[int]:
         """Names of the first `blocks` full blocks; those not known yet are made."""
         for index in range(len(self.chains), blocks):
             parent, salt = (self.chains[-1], "") if index else (0, self.job.salt)
-            self.chains.append(chain(parent, self._tokens(index * size, size), salt))
+            self.chains.append(chain(parent, self.tokens(index * size, size), salt))
         return self.chains[:blocks]
-
-    def truth(self, aborted: bool = False) -> Truth:
-        return Truth(
-            id=self.job.id,
-            arrived_ns=self.arrived_ns,
-            queued_ns=self.queued_ns,
-            scheduled_ns=self.scheduled_ns,
-            first_token_ns=self.first_token_ns,
-            last_token_ns=self.last_token_ns,
-            prompt_tokens=len(self.job.prompt),
-            cached_tokens=self.cached,
-            output_tokens=self.emitted,
-            preemptions=self.preemptions,
-            interference_ns=self.lost_ns,
-            aborted=aborted,
-        )
-
-    def _tokens(self, start: int, count: int) -> tuple[int, ...]:
-        prompt, end = self.job.prompt, start + count
-        if end <= len(prompt):
-            return prompt[start:end]
-        return prompt[start:] + self.job.answer[max(0, start - len(prompt)) : end - len(prompt)]
 
 
 class _Share(NamedTuple):
@@ -118,7 +74,6 @@ class _Share(NamedTuple):
     prefill: bool
     """It has no token yet."""
     decode: bool
-    """It has tokens, and lacks nothing but the next one: not so while it is computed again."""
 
 
 class Machine:
@@ -129,9 +84,8 @@ class Machine:
 
     def __init__(self, limits: Limits, cost: Cost, seed: int = 0) -> None:
         self.limits = limits
-        self.cost = cost
         self.blocks = Blocks(limits.blocks, limits.caching)
-        self._random = random.Random(seed)
+        self._pace = Pace(cost, seed)
         self._inbox: deque[tuple[int, Job | str]] = deque()
         self._waiting: deque[_Sequence] = deque()
         self._running: list[_Sequence] = []
@@ -178,10 +132,15 @@ class Machine:
             start = t
         dropped = self._take_in(start)
         shares, preempted = self._schedule(start)
-        taken, lost = self._time(shares)
+        taken, lost = self._pace.step([Work(share.tokens, share.sequence.computed, share.decode) for share in shares])
         taken = taken if duration_ns is None else duration_ns
         end = start + taken
         self._free_at = end
+        admitted = tuple(
+            (share.sequence.job.id, len(share.sequence.job.prompt), share.sequence.cached)
+            for share in shares
+            if share.sequence.scheduled_ns == start
+        )
         tokens, ended = self._finish(shares, end, lost)
         return Step(
             start,
@@ -190,6 +149,7 @@ class Machine:
             sum(share.tokens for share in shares if share.prefill),
             tokens,
             tuple(sequence.job.id for sequence in preempted),
+            admitted,
             (*dropped, *ended),
         )
 
@@ -278,15 +238,7 @@ class Machine:
             if index >= sequence.named:
                 self.blocks.name(sequence.held[index], name)
         sequence.named = max(sequence.named, reach // size)
-        return _Share(sequence, tokens, not sequence.emitted, sequence.emitted > 0 and sequence.lacks == 1)
-
-    def _time(self, shares: list[_Share]) -> tuple[int, int]:
-        """Nanoseconds that the step takes, and how many of them its decodes would not have needed by themselves."""
-        work = [Work(share.tokens, share.sequence.computed, share.decode) for share in shares]
-        noise = self._random.lognormvariate(0.0, self.cost.noise) if self.cost.noise else 1.0
-        taken = self.cost.seconds(work) * noise
-        alone = self.cost.seconds([part for part in work if part.decode]) * noise
-        return round(taken * SECOND), round((taken - alone) * SECOND)
+        return _Share(sequence, tokens, not sequence.emitted, sequence.decoding)
 
     def _finish(self, shares: list[_Share], end: int, lost: int) -> tuple[tuple[Token, ...], tuple[Truth, ...]]:
         """Rule 5."""
@@ -295,16 +247,9 @@ class Machine:
             sequence.computed += count
             sequence.lost_ns += lost if decode else 0
             if not sequence.lacks:
-                tokens.append(self._emit(sequence, end))
-        ended = [share.sequence for share in shares if share.sequence.emitted == len(share.sequence.job.answer)]
+                tokens.append(sequence.emit(end))
+        ended = [share.sequence for share in shares if share.sequence.done]
         for sequence in ended:
             self._running.remove(sequence)
             self.blocks.release(sequence.held)
         return tuple(tokens), tuple(sequence.truth() for sequence in ended)
-
-    def _emit(self, sequence: _Sequence, end: int) -> Token:
-        if sequence.first_token_ns is None:
-            sequence.first_token_ns = end
-        sequence.last_token_ns = end
-        sequence.emitted += 1
-        return Token(sequence.job.id, sequence.emitted - 1, last=sequence.emitted == len(sequence.job.answer))

@@ -1,8 +1,9 @@
 import pytest
 
+from proxy.sim.cost import SECOND
 from proxy.sim.devices import ADMISSION_STUDY, DEVICES, LLAMA_8B, Shape, cost_of, kv_blocks
 from proxy.sim.jobs import Job
-from proxy.sim.machine import SECOND, Limits, Machine
+from proxy.sim.machine import Limits, Machine
 
 
 def stream_rate(device: str, shape: Shape = LLAMA_8B, output: int = 64) -> float:

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.sim.cost import Cost
+from proxy.sim.cost import SECOND, Cost
 from proxy.sim.devices import ADMISSION_STUDY
 from proxy.sim.jobs import Job, Step, Truth
-from proxy.sim.machine import SECOND, Limits, Machine
+from proxy.sim.machine import Limits, Machine
 
 FLAT = Cost(weights_s=0.01, token_s=0.0001)
 """10 ms up to 100 tokens, then 0.1 ms a token."""
