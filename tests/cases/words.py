@@ -19,8 +19,8 @@ def names(text: str) -> list[str]:
 
 
 KINDS = names(
-    "sse-framing ndjson-framing stream-outcome utf8 timing-ttft timing-itl buffering latency- "
-    "attribution token-accounting request-body tokenizer prefix-cache ollama-native disconnect "
+    "sse-framing ndjson-framing stream-outcome utf8 timing-ttft timing-itl buffering "
+    "latency-attribution token-accounting request-body tokenizer prefix-cache ollama-native disconnect "
     "overload timeouts http-framing security metrics"
 )
 ENGINE_KINDS = names("openai vllm sglang llamacpp ollama")
@@ -74,7 +74,7 @@ def simple(holds: Callable[[Any], bool], what: str) -> Rule:
 
     def rule(where: str, value: Any) -> Faults:
         if not holds(value):
-            yield f"{where}: must be {what}"
+            yield f"{where}: must be {what}, not {value!r:.80}"
 
     return rule
 
