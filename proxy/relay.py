@@ -95,18 +95,21 @@ class Relay:
         return Answer(response, response.stream, authority)
 
     async def fetch(
-        self, url: httpx.URL, target: str, timeout_s: float, also: Sequence[Pair] = ()
+        self, url: httpx.URL, target: str, timeout_s: float, also: Sequence[Pair] = (), body: bytes | None = None
     ) -> tuple[int, list[Pair], bytes]:
-        """GET for our own look-ups: status, headers, and at most `FETCH_LIMIT` bytes of the body.
+        """A look-up of our own: status, headers, and at most `FETCH_LIMIT` bytes of the answer's body.
 
-        `also`: headers beside those that every look-up has (a key).
+        GET, or POST with a JSON `body`. `also`: headers beside those that every look-up has (a key).
 
         Raises EngineFailed's leaves; EngineTimeout where all of it takes more than `timeout_s`.
         """
         ours = [(b"host", url.netloc), (b"accept", b"*/*"), (b"accept-encoding", b"identity"), *also]
+        if body is not None:
+            ours.append((b"content-type", b"application/json"))
         try:
             async with asyncio.timeout(timeout_s):
-                answer = await self.call(url, "GET", target.encode("ascii"), ours, None, connect_timeout_s=timeout_s)
+                method = "GET" if body is None else "POST"
+                answer = await self.call(url, method, target.encode("ascii"), ours, body, connect_timeout_s=timeout_s)
                 try:
                     return answer.status, answer.headers, await _gathered(answer, FETCH_LIMIT)
                 finally:

@@ -1,0 +1,130 @@
+"""The side that called us: one ASGI connection, as an exchange uses it.
+
+Bytes are handed on as they come. The listener may put two things into `scope["extensions"]`: `phasegate.target`, the
+request target's exact bytes, and `phasegate.abort`, which breaks the response off so that the client can tell.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from typing import Any
+
+from proxy.errors import BodyTooLarge, ClientGone
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Headers = list[tuple[bytes, bytes]]
+
+
+class Client:
+    """One request's client: reads its body, writes its response, knows when it has left."""
+
+    # State: whether the client has left, and how much of the response is out (`status`, `ended`).
+    __slots__ = ("_receive", "_scope", "_send", "ended", "gone", "headers", "method", "path", "status", "target")
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self._scope = scope
+        self._receive = receive
+        self._send = send
+        self.method: str = scope["method"]
+        self.headers: Headers = scope["headers"]
+        self.path: str = scope["path"]
+        self.target: bytes = _target(scope)
+        self.gone = False
+        self.status: int | None = None
+        self.ended = False
+
+    def header(self, name: bytes) -> bytes | None:
+        """The first header line of this name (lower case)."""
+        return next((value for key, value in self.headers if key == name), None)
+
+    @property
+    def has_body(self) -> bool:
+        """The head announces a body (RFC 9112, 6.3)."""
+        return any(key in (b"content-length", b"transfer-encoding") for key, _ in self.headers)
+
+    async def body(self, limit: int) -> bytes:
+        """The whole request body. Raises BodyTooLarge before reading more than `limit` bytes, ClientGone."""
+        announced = self.header(b"content-length") or b"0"
+        if announced.isdigit() and int(announced) > limit:
+            raise BodyTooLarge(f"the body has {int(announced)} bytes, over the limit of {limit} (body_limit_bytes)")
+        parts: list[bytes] = []
+        size = 0
+        async for part in self.stream():
+            size += len(part)
+            if size > limit:
+                raise BodyTooLarge(f"the body has more than {limit} bytes (body_limit_bytes)")
+            parts.append(part)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    async def stream(self) -> AsyncIterator[bytes]:
+        """The request body, piece by piece. Raises ClientGone."""
+        while True:
+            message = await self._receive()
+            if message["type"] == "http.disconnect":
+                self.gone = True
+                raise ClientGone("the client left while sending its body")
+            if message.get("body"):
+                yield message["body"]
+            if not message.get("more_body"):
+                return
+
+    async def left(self) -> None:
+        """Returns when the client has left. The body must have been read."""
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+        self.gone = True
+
+    async def start(self, status: int, headers: Headers) -> None:
+        """Send status and headers."""
+        self.status = status
+        await self._send({"type": "http.response.start", "status": status, "headers": headers})
+
+    async def send(self, data: bytes) -> None:
+        """Send a piece of the response's body; waits while the client reads slowly."""
+        await self._send({"type": "http.response.body", "body": data, "more_body": True})
+
+    async def end(self) -> None:
+        """End the response in due form."""
+        self.ended = True
+        await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def answer(self, status: int, headers: Headers, body: bytes) -> None:
+        """A whole response of our own."""
+        self.status = status
+        self.ended = True
+        await self._send({"type": "http.response.start", "status": status, "headers": headers})
+        await self._send({"type": "http.response.body", "body": body, "more_body": False})
+
+    def abort(self) -> None:
+        """Break the response off: the client must be able to tell that it is not whole."""
+        abort = self._scope.get("extensions", {}).get("phasegate.abort")
+        if abort is not None:
+            abort()
+
+
+class Watch:
+    """Looks out for the client's leaving while the exchange does something else."""
+
+    __slots__ = ("_task",)
+
+    def __init__(self, client: Client, leave: Callable[[], None]) -> None:
+        self._task = asyncio.ensure_future(self._look(client, leave))
+
+    @staticmethod
+    async def _look(client: Client, leave: Callable[[], None]) -> None:
+        await client.left()
+        leave()
+
+    def close(self) -> None:
+        """Look no longer."""
+        self._task.cancel()
+
+
+def _target(scope: Scope) -> bytes:
+    exact = scope.get("extensions", {}).get("phasegate.target")
+    if exact is not None:
+        return bytes(exact)
+    path: bytes = scope.get("raw_path") or scope["path"].encode()
+    query: bytes = scope.get("query_string", b"")
+    return path + b"?" + query if query else path

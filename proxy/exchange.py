@@ -1,0 +1,348 @@
+"""One request, straight through: the only place that knows the order of life.
+
+    receive -> choose -> weigh -> enter -> dispatch -> pass on -> end
+
+Whatever happens on the way, `run` leaves exactly one record with exactly one outcome. What a step means is the rooms'
+business: this file names no dialect, no policy and no metric.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from proxy.client import Client, Headers, Watch
+from proxy.clock import Clock
+from proxy.config import Timeouts
+from proxy.errors import ClientGone, Fault, ProxyError
+from proxy.fleet import Engine, Fleet, Permit
+from proxy.guard import Guard
+from proxy.records import (
+    AdmissionVerdict,
+    Evidence,
+    Finished,
+    Outcome,
+    PrefixVerdict,
+    RequestFacts,
+    Timeline,
+    TokenCount,
+)
+from proxy.relay import Answer, Body
+from proxy.tap import Tap
+from proxy.timeline import Recorder
+
+PERMIT_ENDS = {
+    Outcome.COMPLETED: "success",
+    Outcome.ENGINE_OVERLOADED: "dropped",
+    Outcome.ENGINE_ERROR: "dropped",
+    Outcome.ENGINE_TIMEOUT: "dropped",
+    Outcome.ENGINE_STALLED: "dropped",
+    Outcome.TRUNCATED: "dropped",
+}
+"""How the permit ends; any other outcome says nothing about the engine: `ignore`."""
+
+LINGER_S = 0.25
+"""A client that leaves between the answer's finish and its usage is not waited for, but the numbers are: this long."""
+
+BLOCKED_NS = 1_000_000
+"""A `send` that takes longer has waited for the client; our own work in it takes tens of microseconds."""
+
+
+class Filter(Protocol):
+    """Takes out of the answer what the client did not ask for."""
+
+    def feed(self, data: bytes) -> bytes:
+        """What may leave now."""
+        ...
+
+    def close(self) -> bytes:
+        """What is left at the end."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What goes to the engine: the client's own, changed only as declared."""
+
+    headers: Headers
+    body: Body
+    own: bytes | None = None
+    """The client's own body where `body` was spliced; it goes once if the engine refuses the spliced one."""
+    filter: Filter | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rooms:
+    """What an exchange needs of the other rooms, as plain functions."""
+
+    classify: Callable[[str, str], RequestFacts]
+    """(method, path) -> what the route alone says."""
+    authorize: Callable[[Client, RequestFacts], str | None]
+    """The tenant's name. Raises BadKey, Forbidden."""
+    buffers: Callable[[RequestFacts, str], bool]
+    """Is a body of this content type read before dispatch?"""
+    read: Callable[[RequestFacts, str, bytes], RequestFacts]
+    """(what the route says, content type, body) -> what the request says."""
+    count: Callable[[Engine, RequestFacts], Awaitable[TokenCount | None]]
+    """The prompt's size."""
+    prepare: Callable[[Engine, RequestFacts, Client, str, Body], Request]
+    """The outgoing request."""
+    timeouts: Callable[[RequestFacts], Timeouts]
+    """The limits that hold for this request."""
+    tap: Callable[[Answer, RequestFacts, Recorder], tuple[Tap, bool]]
+    """The observer of an answer, and whether the answer is a stream."""
+    reply: Callable[[Answer, Request, str], Headers]
+    """The answer's headers, as the client gets them."""
+    refuse: Callable[[ProxyError, RequestFacts, Client, str], tuple[int, Headers, bytes]]
+    """Our own error in the caller's dialect."""
+    settle: Callable[[Engine, RequestFacts, Finished], Finished]
+    """What the rooms learn from an end, and add to its record."""
+    publish: Callable[[Finished], None]
+    """The one record leaves."""
+    fault: Callable[[str, BaseException], None]
+    """Our own bug, for the log."""
+
+
+class Exchange:
+    """One request and its response."""
+
+    # State: how far it has come. What happened is the recorder's; the rest is set once, in the order of life.
+    __slots__ = (
+        "_body_limit", "_clock", "_count", "_engine", "_first_told", "_fleet", "_permit", "_prefix",
+        "_rooms", "_tenant", "_watch", "client", "facts", "guard", "id", "recorder",
+    )  # fmt: skip
+
+    def __init__(self, rooms: Rooms, fleet: Fleet, clock: Clock, client: Client, id: str, body_limit: int) -> None:
+        self._rooms = rooms
+        self._fleet = fleet
+        self._clock = clock
+        self._body_limit = body_limit
+        self.client = client
+        self.id = id
+        self.guard = Guard(clock.now_ns)
+        self.recorder = Recorder(clock.wall_s(), clock.now_ns())
+        self.facts = rooms.classify(client.method, client.path)
+        self._watch: Watch | None = None
+        self._tenant: str | None = None
+        self._engine: Engine | None = None
+        self._count: TokenCount | None = None
+        self._prefix: PrefixVerdict | None = None
+        self._permit: Permit | None = None
+        self._first_told = False
+
+    def __repr__(self) -> str:
+        return f"<Exchange {self.id} {self.facts.dialect} {self.facts.kind}, {self.recorder!r}>"
+
+    async def run(self) -> None:
+        """Live, and leave one record, whatever happens."""
+        outcome, why = Outcome.PROXY_ERROR, "cancelled"
+        try:
+            try:
+                outcome, why = await self._live(), self.recorder.error
+            except asyncio.CancelledError:
+                if self.guard.reason is None:
+                    raise
+                _uncancel()
+                outcome, why = self._outcome_of(self.guard.reason), str(self.guard.reason)
+                await self._tell(self.guard.reason)
+            except ProxyError as failure:
+                error = ClientGone("the client left while sending its body") if self.client.gone else failure
+                outcome, why = error.outcome, str(error)
+                await self._tell(error)
+        except Exception as bug:
+            # The outermost boundary: a bug of ours costs one exchange, and its record says so.
+            outcome, why = Outcome.PROXY_ERROR, type(bug).__name__
+            self._rooms.fault(self.id, bug)
+            await self._tell(Fault("the proxy failed; its log says why"))
+        finally:
+            self._end(outcome, why)
+
+    async def _live(self) -> Outcome:
+        body = await self._receive()
+        engine = await self._choose()
+        await self._weigh(engine)
+        await self._enter(engine)
+        request = self._rooms.prepare(engine, self.facts, self.client, self.id, body)
+        answer = await self._dispatch(engine, request)
+        try:
+            return await self._pass_on(engine, answer, request)
+        finally:
+            await answer.aclose()
+
+    # --- the steps, in order ---
+
+    async def _receive(self) -> Body:
+        """Who asks, and for what. The exchange arrives when the body is read, or with the head of a streamed one."""
+        client, rooms = self.client, self._rooms
+        self._tenant = rooms.authorize(client, self.facts)
+        content_type = (client.header(b"content-type") or b"").decode("latin-1")
+        if client.has_body and not rooms.buffers(self.facts, content_type):
+            return self._upload()
+        body = await client.body(self._body_limit)
+        self.recorder = Recorder(self._clock.wall_s(), self._clock.now_ns(), len(body))
+        self._watch = Watch(client, self._left)
+        self.facts = rooms.read(self.facts, content_type, body)
+        return body if client.has_body else None
+
+    async def _upload(self) -> AsyncIterator[bytes]:
+        async for piece in self.client.stream():
+            self.recorder.bytes_in += len(piece)
+            yield piece
+        self._watch = Watch(self.client, self._left)
+
+    async def _choose(self) -> Engine:
+        engine = self._engine = await self._fleet.choose(self.facts)
+        engine.began(self.id, self.facts, self._clock.now_ns())
+        return engine
+
+    async def _weigh(self, engine: Engine) -> None:
+        self._count = await self._rooms.count(engine, self.facts)
+        self._prefix = engine.predict(self.id, self.facts, self._clock.now_ns())
+
+    async def _enter(self, engine: Engine) -> None:
+        self._permit = await engine.door.admit(self.facts, self._count, self._prefix, self._tenant)
+        self.recorder.admitted(self._clock.now_ns(), self._permit.verdict.waited_ns)
+
+    async def _dispatch(self, engine: Engine, request: Request) -> Answer:
+        limits = self._rooms.timeouts(self.facts)
+        self.guard.first_byte(limits.first_byte_s)
+        self.guard.total(limits.total_s)
+        engine.dispatched(self.id, self._clock.now_ns())
+        answer = await self._call(engine, request.headers, request.body, limits.connect_s)
+        if answer.status == 400 and request.own is not None:
+            await answer.aclose()
+            engine.bears_splice = False
+            answer = await self._call(engine, request.headers, request.own, limits.connect_s)
+        self.guard.head()
+        self.guard.idle(limits.idle_s)
+        return answer
+
+    async def _call(self, engine: Engine, headers: Headers, body: Body, connect_s: float) -> Answer:
+        return await engine.call(self.client.method, self.client.target, headers, body, connect_s, self._sent)
+
+    async def _pass_on(self, engine: Engine, answer: Answer, request: Request) -> Outcome:
+        """Stamp, send, then observe: bytes leave as they came, and a parser's fault can spoil only a number."""
+        client, recorder, guard, now = self.client, self.recorder, self.guard, self._clock.now_ns
+        tap, streamed = self._rooms.tap(answer, self.facts, recorder)
+        recorder.head(now(), answer.status, streamed)
+        await client.start(answer.status, self._rooms.reply(answer, request, self.id))
+        strip = request.filter
+        try:
+            async for chunk in answer:
+                t = guard.heard_ns = now()
+                recorder.read(t, len(chunk))
+                await self._send(chunk if strip is None else strip.feed(chunk), t)
+                tap.feed(t, chunk)
+                if recorder.first_token_ns is not None and not self._first_told:
+                    self._first_token(engine, t)
+            t = now()
+            recorder.body_end(t)
+        finally:
+            # What was held back is the engine's too, whole or not; a client that does not read gets nothing more.
+            if strip is not None and not guard.sending:
+                await self._send(strip.close(), now())
+        await client.end()
+        tap.close(t)
+        return judge(answer.status, recorder.error, tap.complete)
+
+    # --- what comes between ---
+
+    async def _send(self, data: bytes, t: int) -> None:
+        if data and not self.client.gone:
+            self.guard.sending = True
+            await self.client.send(data)
+            self.guard.sending = False
+            now = self.guard.heard_ns = self._clock.now_ns()
+            if now - t >= BLOCKED_NS:
+                self.recorder.blocked(now - t)
+
+    def _sent(self) -> None:
+        self.recorder.dispatched(self._clock.now_ns())
+
+    def _first_token(self, engine: Engine, t: int) -> None:
+        self._first_told = True
+        engine.first_token(self.id, t)
+        if self._permit is not None:
+            self._permit.first_token()
+
+    def _left(self) -> None:
+        """The client is gone: the engine stops working for nobody, save that the numbers of a whole answer are due."""
+        gone = ClientGone("the client left")
+        if self._all_said():
+            asyncio.get_running_loop().call_later(LINGER_S, self.guard.cancel, gone)
+        else:
+            self.guard.cancel(gone)
+
+    def _all_said(self) -> bool:
+        """The terminal event, or the finish of every choice, has been sent."""
+        return self.recorder.done or len(self.recorder.finished) >= self.facts.n * self.facts.prompts
+
+    # --- the end ---
+
+    def _outcome_of(self, reason: ProxyError) -> Outcome:
+        return Outcome.COMPLETED if isinstance(reason, ClientGone) and self._all_said() else reason.outcome
+
+    async def _tell(self, error: ProxyError) -> None:
+        """Our own error: whole where the head is unsent, else by breaking the answer off, never by a made-up end."""
+        self.guard.close()
+        client = self.client
+        if client.gone or client.ended:
+            return
+        if client.status is not None:
+            client.abort()
+        else:
+            await client.answer(*self._rooms.refuse(error, self.facts, client, self.id))
+
+    def _end(self, outcome: Outcome, why: str | None) -> None:
+        """The one record, and everybody who must hear of the end hears of it."""
+        self.guard.close()
+        if self._watch is not None:
+            self._watch.close()
+        now, recorder, engine, permit = self._clock.now_ns(), self.recorder, self._engine, self._permit
+        timeline = recorder.end(now)
+        finished = Finished(
+            id=self.id,
+            engine=engine.name if engine is not None else "",
+            facts=replace(self.facts, prompt=None),
+            outcome=outcome,
+            status=self.client.status,
+            timeline=timeline,
+            evidence=Evidence() if engine is None else engine.ended(self.id, _answered(now, timeline), recorder.report),
+            usage=recorder.usage,
+            report=recorder.report,
+            count=self._count,
+            admission=permit.verdict if permit is not None else AdmissionVerdict(),
+            prefix=self._prefix,
+            tenant=self._tenant,
+            error=why or None,
+        )
+        if permit is not None:
+            permit.ended(PERMIT_ENDS.get(outcome, "ignore"), recorder.usage)
+        if engine is not None:
+            finished = self._rooms.settle(engine, self.facts, finished)
+        self._rooms.publish(finished)
+
+
+def judge(status: int, error: str | None, complete: bool) -> Outcome:
+    """The outcome of an answer that ended in due form."""
+    if status in (429, 503):
+        return Outcome.ENGINE_OVERLOADED
+    if status >= 500 or (status < 400 and error is not None):
+        return Outcome.ENGINE_ERROR
+    if status >= 400:
+        return Outcome.ENGINE_REJECTED
+    return Outcome.COMPLETED if complete else Outcome.TRUNCATED
+
+
+def _answered(now_ns: int, timeline: Timeline) -> int:
+    """When the engine's part was over: a slow client's reading is not the engine's work."""
+    if timeline.last_byte_ns is None:
+        return now_ns
+    return now_ns - timeline.total_ns + timeline.last_byte_ns
+
+
+def _uncancel() -> None:
+    """The cancellation was the guard's and has done its work (`asyncio.timeout` does the same)."""
+    task = asyncio.current_task()
+    if task is not None:
+        task.uncancel()

@@ -1,0 +1,269 @@
+"""Engines, and which of them a request goes to.
+
+`Engine` is the one owner of what outlives a request; its parts (fingerprint, in-flight table, door, prefix shadow)
+each keep their own state, and this class only names them and tells them what happens. `Fleet` chooses.
+"""
+
+import asyncio
+import itertools
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+import httpx
+
+from proxy.config import Upstream
+from proxy.engines.fingerprint import Fingerprint
+from proxy.engines.inflight import InFlight
+from proxy.engines.runners import Runners
+from proxy.errors import EngineUnreachable, ProxyError, UnknownModel
+from proxy.headers import KEYS, Pair
+from proxy.lists import merge
+from proxy.records import AdmissionVerdict, EngineReport, Evidence, PrefixVerdict, RequestFacts, TokenCount, Usage
+from proxy.relay import Answer, Body, Relay
+
+LIST_S = 5.0
+"""How long one engine may take to list its models, before the others are told without it."""
+
+Fetched = tuple[int, list[Pair], bytes]
+"""Status, headers and body of a look-up."""
+
+Sent = Callable[[], None]
+
+
+class Permit(Protocol):
+    """Leave to be at the engine."""
+
+    @property
+    def verdict(self) -> AdmissionVerdict:
+        """What the door decided."""
+        ...
+
+    def first_token(self) -> None:
+        """The prompt has been read."""
+        ...
+
+    def ended(self, how: str, usage: Usage | None) -> None:
+        """`success`, `ignore`, `dropped` or `withdrawn`; the first call counts."""
+        ...
+
+
+class Door(Protocol):
+    """Who may go to the engine now."""
+
+    async def admit(
+        self, facts: RequestFacts, count: TokenCount | None, prefix: PrefixVerdict | None, tenant: str | None
+    ) -> Permit:
+        """A permit, perhaps after a wait. Raises Shed, Refused."""
+        ...
+
+
+class Audit(Protocol):
+    """The prefix audit of one engine."""
+
+    def dispatched(self, id: str, facts: RequestFacts, now_ns: int) -> PrefixVerdict | None:
+        """What the engine's cache could give."""
+        ...
+
+    def ended(self, id: str, text: str, usage: Usage | None) -> PrefixVerdict | None:
+        """The verdict, settled with what the engine says."""
+        ...
+
+
+class Engine:
+    """One engine and all that is known of it between requests."""
+
+    # State: its parts; what the last look found (`fingerprint`, `epoch`, `answers`), and the digests of models whose
+    # weights are known; whether it bears a splice.
+    def __init__(
+        self, upstream: Upstream, relay: Relay, door: Door, audit: Audit | None, configured: bool = True
+    ) -> None:
+        self.upstream = upstream
+        self.configured = configured
+        self.name = upstream.label
+        self.url = httpx.URL(upstream.url)
+        self.authority: bytes = self.url.netloc
+        self.key: str | None = upstream.api_key or None
+        self.relay = relay
+        self.door = door
+        self.audit = audit
+        self.fingerprint = Fingerprint(kind="openai" if upstream.kind == "auto" else upstream.kind)
+        self.runners = Runners(self.kind, None, upstream.slots or None)
+        self.inflight = InFlight(self.runners)
+        self._weighed: dict[str, str] = {}
+        self.epoch = 0
+        self.answers: bool | None = None
+        self.bears_splice = True
+        self.on_trouble: Callable[[], None] = lambda: None
+
+    def __repr__(self) -> str:
+        return f"<Engine {self.name} {self.kind}, {len(self.inflight)} in flight>"
+
+    @property
+    def kind(self) -> str:
+        """Engine type; `openai` where nothing more is known."""
+        return self.fingerprint.kind
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Models it serves, as configured or as it lists them."""
+        return self.upstream.models or self.fingerprint.models
+
+    async def call(
+        self, method: str, target: bytes, headers: Sequence[Pair], body: Body, connect_s: float, sent: Sent
+    ) -> Answer:
+        """The answer's head. Raises EngineFailed; a failure makes the fleet look at the engine again."""
+        try:
+            answer = await self.relay.call(
+                self.url, method, target, headers, body, connect_timeout_s=connect_s or None, sent=sent
+            )
+        except ProxyError:
+            self.on_trouble()
+            raise
+        self.answers = True
+        return answer
+
+    async def fetch(
+        self, target: str, timeout_s: float, key: Sequence[Pair] = (), body: bytes | None = None
+    ) -> Fetched | None:
+        """What a look-up of our own gets (GET, or POST of a JSON body); None where the engine does not answer."""
+        if self.key is not None:
+            key = [(b"authorization", b"Bearer " + self.key.encode())]
+        try:
+            return await self.relay.fetch(self.url, target, timeout_s, key, body)
+        except ProxyError:
+            return None
+
+    def seen(self, fingerprint: Fingerprint) -> None:
+        """A look at the engine has ended; another one than last time starts a new epoch."""
+        self.answers = fingerprint.answers
+        if not fingerprint.answers:
+            return
+        if self.upstream.kind != "auto":
+            fingerprint = replace(fingerprint, kind=self.upstream.kind)
+        if fingerprint.identity != self.fingerprint.identity:
+            self.epoch += 1
+            self.bears_splice = True
+            self.runners.restarted(fingerprint.kind, fingerprint.version, self.upstream.slots or fingerprint.slots)
+        self.fingerprint = fingerprint
+
+    def unweighed(self) -> Sequence[str]:
+        """Models of which it is not known whether they share their weights with another: Ollama's new ones."""
+        if self.kind != "ollama":
+            return ()
+        return [model for model, digest in self.fingerprint.digests if self._weighed.get(model) != digest]
+
+    def weighed(self, model: str, weights: str) -> None:
+        """Models with the same weights share a runner and its slots."""
+        self._weighed[model] = dict(self.fingerprint.digests).get(model, "")
+        self.runners.weights(model, weights)
+
+    # --- the life of an exchange, as the parts hear of it ---
+
+    def predict(self, id: str, facts: RequestFacts, now_ns: int) -> PrefixVerdict | None:
+        """Which prompt tokens the engine's cache could give."""
+        return self.audit.dispatched(id, facts, now_ns) if self.audit is not None else None
+
+    def began(self, id: str, facts: RequestFacts, now_ns: int) -> None:
+        """An exchange has chosen this engine."""
+        self.inflight.began(id, now_ns, facts)
+
+    def dispatched(self, id: str, now_ns: int) -> None:
+        """Its request is on the way."""
+        self.inflight.dispatched(id, now_ns)
+
+    def first_token(self, id: str, now_ns: int) -> None:
+        """Its prompt has been read."""
+        self.inflight.first_token(id, now_ns)
+
+    def ended(self, id: str, answered_ns: int, report: EngineReport | None) -> Evidence:
+        """The engine has answered, or is asked no more: what was known of it meanwhile."""
+        return self.inflight.ended(id, answered_ns, waited_ns(report))
+
+
+def waited_ns(report: EngineReport | None) -> int | None:
+    """From dispatch to the start of the prompt, where the engine's own durations say so."""
+    if report is None or report.total_ns is None or report.prefill_ns is None or report.decode_ns is None:
+        return None
+    return max(0, report.total_ns - report.prefill_ns - report.decode_ns)
+
+
+class Together(Engine):
+    """All engines as one, for a list of their models."""
+
+    def __init__(self, engines: Sequence[Engine], relay: Relay, door: Door) -> None:
+        super().__init__(Upstream(url=engines[0].upstream.url, name="all"), relay, door, None)
+        self._engines = engines
+
+    async def call(
+        self, method: str, target: bytes, headers: Sequence[Pair], body: Body, connect_s: float, sent: Sent
+    ) -> Answer:
+        """One list from all that answer. Raises EngineUnreachable where none does."""
+        key = [pair for pair in headers if pair[0] in KEYS]
+        wanted = target.decode("latin-1")
+        answers = await asyncio.gather(*(engine.fetch(wanted, LIST_S, key) for engine in self._engines))
+        sent()
+        lists = [answer[2] for answer in answers if answer is not None and answer[0] == 200]
+        if not lists:
+            raise EngineUnreachable("no engine answers with a list of its models")
+        whole = httpx.ByteStream(b"" if method == "HEAD" else merge(lists))
+        return Answer(httpx.Response(200, headers=[(b"content-type", b"application/json")]), whole, self.name)
+
+
+class Fleet:
+    """All engines."""
+
+    # State: the engines, and where the round robin stands.
+    def __init__(self, engines: Sequence[Engine], together: Engine, look: Callable[[Engine], Awaitable[None]]) -> None:
+        self.engines = tuple(engines)
+        self._together = together
+        self._look = look
+        self._turn = itertools.count()
+
+    @property
+    def present(self) -> Sequence[Engine]:
+        """The engines that count: those configured, and of those only looked for the ones that answer."""
+        found = [engine for engine in self.engines if engine.configured or engine.answers]
+        return found or self.engines
+
+    @property
+    def answers(self) -> bool:
+        """Some engine answers."""
+        return any(engine.answers for engine in self.engines)
+
+    async def choose(self, facts: RequestFacts) -> Engine:
+        """The engine for this request: by model, then fewest in flight, then in turn.
+
+        One engine serves whatever it is asked: the name is its business. A path without a model goes to the first.
+        Raises UnknownModel when no engine lists the model, after all lists were read afresh.
+        """
+        engines = self.present
+        if len(engines) == 1:
+            return engines[0]
+        if facts.kind == "models":
+            return self._together
+        if facts.model is None:
+            return engines[0]
+        if not (serving := self._serving(facts.model)):
+            await asyncio.gather(*(self._look(engine) for engine in engines))
+            serving = self._serving(facts.model)
+        if not serving:
+            raise self._nobody(facts.model)
+        turn = next(self._turn)
+        order = serving[turn % len(serving) :] + serving[: turn % len(serving)]
+        return min(order, key=lambda engine: len(engine.inflight))
+
+    def _serving(self, model: str) -> list[Engine]:
+        return [engine for engine in self.present if serves(engine.models, model)]
+
+    def _nobody(self, model: str) -> ProxyError:
+        silent = [engine.name for engine in self.present if not engine.models]
+        if silent:
+            return EngineUnreachable(f"no engine that answers lists this model; no list from {', '.join(silent)}")
+        known = sorted({name for engine in self.engines for name in engine.models})
+        return UnknownModel(f"no engine serves the model {model[:80]!r}; there are {', '.join(known[:20])}")
+
+
+def serves(models: Sequence[str], model: str) -> bool:
+    """Whether a list of models has this name. Ollama's `llama3` means `llama3:latest`."""
+    return model in models or f"{model}:latest" in models

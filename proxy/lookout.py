@@ -1,0 +1,55 @@
+"""The lookout: finds out what each engine is, and looks again when that may have changed."""
+
+import asyncio
+import json
+
+from proxy.engines.fingerprint import PROBES, identify, weights
+from proxy.fleet import Engine, Fleet
+
+PROBE_S = 2.0
+"""How long one look-up may take; an engine in the middle of a long batch answers late (llama.cpp)."""
+SILENT_S = 2.0
+"""Between two looks at an engine that does not answer."""
+STEADY_S = 30.0
+"""Between two looks at one that does: a restart without traffic is seen within this."""
+
+
+class Lookout:
+    """Looks at engines, all through the proxy's life."""
+
+    # State: whether an exchange has had trouble with some engine since the last round.
+    def __init__(self, fleet: Fleet) -> None:
+        self._fleet = fleet
+        self._trouble = asyncio.Event()
+
+    def trouble(self) -> None:
+        """Some engine failed an exchange: it may be another one by now."""
+        self._trouble.set()
+
+    async def watch(self) -> None:
+        """Rounds of looks, for ever: soon where an engine is silent or in trouble, seldom where all is well."""
+        while True:
+            well = all(engine.answers for engine in self._fleet.engines if engine.configured)
+            try:
+                async with asyncio.timeout(STEADY_S if well and self._fleet.answers else SILENT_S):
+                    await self._trouble.wait()
+                # A burst of failures is one reason to look, not a hundred.
+                await asyncio.sleep(SILENT_S / 4)
+            except TimeoutError:
+                pass
+            self._trouble.clear()
+            await self.look_at_all()
+
+    async def look_at_all(self) -> None:
+        """One look at every engine, at once."""
+        await asyncio.gather(*(look(engine) for engine in self._fleet.engines))
+
+
+async def look(engine: Engine) -> None:
+    """One look: ask, and tell the engine what it is."""
+    answers = await asyncio.gather(*(engine.fetch(target, PROBE_S) for target in PROBES))
+    engine.seen(identify({target: answer for target, answer in zip(PROBES, answers, strict=True) if answer}))
+    for model in engine.unweighed():
+        shown = await engine.fetch("/api/show", PROBE_S, body=json.dumps({"model": model}).encode())
+        if shown is not None and (digest := weights(shown[2])):
+            engine.weighed(model, digest)
