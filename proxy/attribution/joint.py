@@ -33,7 +33,9 @@ def tail(finished: Finished, bill: Bill, start_ns: int) -> None:
     """Decode from `start_ns`, and what follows it."""
     line = finished.timeline
     if line.last_token_ns is not None:
-        bill.take("decode", line.last_token_ns - start_ns, Class.DERIVED, "clock")
+        # Several prompts: while one is written, another may still be read.
+        name = "prefill_decode" if finished.facts.prompts > 1 else "decode"
+        bill.take(name, line.last_token_ns - start_ns, Class.DERIVED, "clock")
     delivery(finished, bill)
 
 

@@ -85,7 +85,7 @@ def _fitting(finished: Finished, residual: int, known: int) -> tuple[int, int]:
 
 def _swap_wait(evidence: Evidence, load: int) -> int:
     """The part of a load spent waiting for the answers of a runner that had to go."""
-    if not evidence.swapped or evidence.others_done_ns is None:
+    if not evidence.swapped or evidence.others_done_ns is None or load < WARM_LOAD_NS:
         return 0
     return min(load, evidence.others_done_ns)
 

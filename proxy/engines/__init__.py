@@ -1,0 +1,6 @@
+"""What an engine tells about itself, and what its traffic tells. Pure.
+
+fingerprint   which engine answers here: kind, version, slots, models, windows
+runners       what works on requests inside it: weights, options, slots set or learnt
+inflight      the exchanges it has in flight, and the evidence each one leaves with
+"""

@@ -1,0 +1,201 @@
+"""Which engine answers at an address. Sans-IO: a shell asks `PROBES`, and hands all answers to `identify`.
+
+Nothing that an engine says here is trusted to be well formed. What a flag switches is not asked: whether an answer
+holds `metrics` or cached tokens is seen in the answers themselves.
+"""
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Reply = tuple[int, Sequence[tuple[bytes, bytes]], bytes]
+"""Status, headers and body of an answer to a probe."""
+
+Answers = Mapping[str, Reply]
+"""Answers by target; a probe that got none is absent."""
+
+PROBES = ("/", "/api/version", "/version", "/v1/models", "/props", "/get_server_info", "/api/tags", "/api/ps")
+"""Targets to GET, all cheap. Not `/server_info`: in vLLM's developer mode it takes more than a second. Not
+`/health_generate`: SGLang makes a token for it."""
+
+MODELS_LIMIT = 4096
+"""Models that are read from one list; a list with more is no engine's."""
+
+NAME_LIMIT = 256
+"""Characters of a model's name, a digest or a version that are kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """What an engine is, as far as it says."""
+
+    kind: str = "openai"
+    """`ollama`, `llamacpp`, `vllm`, `sglang`, or `openai` where nothing more is known."""
+    version: str | None = None
+    slots: int | None = None
+    """Requests that it works on at once, by its own word."""
+    models: tuple[str, ...] = ()
+    windows: tuple[tuple[str, int], ...] = ()
+    """Longest prompt and answer together, in tokens, by model; an empty name is any model."""
+    digests: tuple[tuple[str, str], ...] = ()
+    """Manifest digests by model. One digest is one model; one model's weights may still stand under two."""
+    answers: bool = False
+    """Something that is no failing gateway answered at all."""
+
+    @property
+    def identity(self) -> tuple[str, str | None, int | None]:
+        """Changes when another engine answers, or the same one was started anew with other slots."""
+        return self.kind, self.version, self.slots
+
+    def window(self, model: str | None) -> int | None:
+        """Tokens that prompt and answer of this model have together; None: not known."""
+        windows = dict(self.windows)
+        return windows.get(model or "", windows.get(""))
+
+
+def identify(answers: Answers) -> Fingerprint:
+    """The engine behind these answers. Never raises: garbage is `openai`, and says nothing."""
+    kind = next((kind for kind, sign in SIGNS.items() if sign(answers)), "openai")
+    listed = _objects(answers, "/v1/models", "data")
+    tagged = _objects(answers, "/api/tags", "models") if kind == "ollama" else []
+    names = [_word(entry.get("id")) for entry in listed] + [_word(entry.get("name")) for entry in tagged]
+    return Fingerprint(
+        kind=kind,
+        version=_version(kind, answers),
+        slots=_slots(kind, answers),
+        models=tuple(dict.fromkeys(name for name in names if name)),
+        windows=tuple(dict(_windows(kind, answers, listed)).items()),
+        digests=tuple(
+            (name, digest) for entry in tagged if (name := _word(entry.get("name"))) and (digest := _digest(entry))
+        ),
+        answers=any(status < 500 for status, _, _ in answers.values()),
+    )
+
+
+def resident(ps: bytes) -> frozenset[str]:
+    """Names of the models that `/api/ps` says are in memory."""
+    names = (_word(entry.get("name")) for entry in _entries(_parse(ps), "models"))
+    return frozenset(name for name in names if name)
+
+
+def weights(show: bytes) -> str | None:
+    """The digest of a model's weights, from the FROM line of `/api/show`'s modelfile: it tells runners apart."""
+    parsed = _parse(show)
+    modelfile = parsed.get("modelfile") if isinstance(parsed, dict) else None
+    found = _FROM.search(modelfile) if isinstance(modelfile, str) else None
+    return found.group(1) if found else None
+
+
+_FROM = re.compile(r"^FROM \S*?sha256[-:]([0-9a-f]{64})\b", re.MULTILINE)
+
+
+def _is_sglang(answers: Answers) -> bool:
+    info = _object(answers, "/get_server_info")
+    return b"SGLang is running" in _body(answers, "/") or "model_path" in info or "sglang" in _owners(answers)
+
+
+def _is_llamacpp(answers: Answers) -> bool:
+    served = any(
+        name.lower() == b"server" and value == b"llama.cpp"
+        for _, headers, _ in answers.values()
+        for name, value in headers
+    )
+    return served or "build_info" in _object(answers, "/props") or "llamacpp" in _owners(answers)
+
+
+def _is_ollama(answers: Answers) -> bool:
+    says = b"Ollama is running" in _body(answers, "/") or "library" in _owners(answers)
+    return says and "version" in _object(answers, "/api/version")
+
+
+def _is_vllm(answers: Answers) -> bool:
+    return "vllm" in _owners(answers)
+
+
+SIGNS: dict[str, Callable[[Answers], bool]] = {
+    # SGLang emulates Ollama, and old llama.cpp had its routes: both are asked first.
+    "sglang": _is_sglang,
+    "llamacpp": _is_llamacpp,
+    "ollama": _is_ollama,
+    "vllm": _is_vllm,
+}
+"""Every kind that is told apart; the first that fits is it."""
+
+_VERSIONS = {
+    "ollama": ("/api/version", "version"),
+    "vllm": ("/version", "version"),
+    "llamacpp": ("/props", "build_info"),
+    "sglang": ("/get_server_info", "version"),
+}
+
+
+def _version(kind: str, answers: Answers) -> str | None:
+    if kind not in _VERSIONS:
+        return None
+    target, key = _VERSIONS[kind]
+    return _word(_object(answers, target).get(key))
+
+
+def _slots(kind: str, answers: Answers) -> int | None:
+    return _positive(_object(answers, "/props").get("total_slots")) if kind == "llamacpp" else None
+
+
+def _windows(kind: str, answers: Answers, listed: list[dict[str, Any]]) -> list[tuple[str, int]]:
+    if kind == "llamacpp":
+        settings = _object(answers, "/props").get("default_generation_settings")
+        found: list[tuple[Any, Any]] = [("", settings.get("n_ctx") if isinstance(settings, dict) else None)]
+    elif kind == "ollama":
+        loaded = _objects(answers, "/api/ps", "models")
+        found = [(entry.get("name"), entry.get("context_length")) for entry in loaded]
+    else:
+        found = [(entry.get("id"), entry.get("max_model_len")) for entry in listed]
+    known = ((_word(name, ""), _positive(tokens)) for name, tokens in found)
+    return [(name, tokens) for name, tokens in known if name is not None and tokens is not None]
+
+
+def _owners(answers: Answers) -> set[str | None]:
+    return {_word(entry.get("owned_by")) for entry in _objects(answers, "/v1/models", "data")}
+
+
+def _digest(entry: dict[str, Any]) -> str | None:
+    return _word(entry.get("digest"))
+
+
+def _body(answers: Answers, target: str) -> bytes:
+    status, _, body = answers.get(target, (0, (), b""))
+    return body if status == 200 else b""
+
+
+def _object(answers: Answers, target: str) -> dict[str, Any]:
+    parsed = _parse(_body(answers, target))
+    return parsed if isinstance(parsed, dict) else {}
+
+
+def _objects(answers: Answers, target: str, key: str) -> list[dict[str, Any]]:
+    return _entries(_object(answers, target), key)
+
+
+def _entries(parsed: Any, key: str) -> list[dict[str, Any]]:
+    entries = parsed.get(key) if isinstance(parsed, dict) else None
+    if not isinstance(entries, list):
+        return []
+    return [entry for entry in entries[:MODELS_LIMIT] if isinstance(entry, dict)]
+
+
+def _parse(body: bytes) -> Any:
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _word(value: Any, instead: str | None = None) -> str | None:
+    if not isinstance(value, str):
+        return None
+    return value[:NAME_LIMIT] or instead
+
+
+def _positive(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value < 2**40 else None

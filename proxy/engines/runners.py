@@ -1,0 +1,80 @@
+"""Runners: what works on requests inside an engine. Slots belong to a runner, not to a model's name."""
+
+from typing import NamedTuple, TypeVar
+
+from proxy.records import Evidence, RequestFacts
+
+_V = TypeVar("_V")
+
+LEARNT_LIMIT = 256
+"""Runners whose slots are remembered, and names whose weights are known; far more than fit one machine."""
+
+
+class Runner(NamedTuple):
+    """One loaded model: its weights and the options it was loaded with."""
+
+    weights: str
+    """The weights' digest where it is known, else the model's full name; empty where an engine has one runner only."""
+    options: tuple[tuple[str, str], ...] = ()
+
+
+class Runners:
+    """What is known of an engine's runners, and the engine's own kind and version, which every exchange's evidence has.
+
+    State: the engine's identity, weights by name, slots learnt by weights.
+    """
+
+    def __init__(self, kind: str = "openai", version: str | None = None, slots: int | None = None) -> None:
+        self._weights: dict[str, str] = {}
+        self.restarted(kind, version, slots)
+
+    def restarted(self, kind: str, version: str | None, slots: int | None) -> None:
+        """The engine is (again) this one: `slots` from settings or its own word; what was learnt is void."""
+        self._kind, self._version, self._set = kind, version, slots
+        self._learnt: dict[str, int] = {}
+
+    def weights(self, name: str, digest: str) -> None:
+        """Names with one digest share a runner: from `/api/show`'s FROM line, or `/api/tags`."""
+        _remember(self._weights, full_name(name), digest)
+
+    def of(self, facts: RequestFacts) -> Runner:
+        """The runner that will work on this request."""
+        if self._kind != "ollama" or facts.model is None:
+            return Runner("")
+        name = full_name(facts.model)
+        # Its `/v1` routes do not read options.
+        options = facts.options if facts.dialect == "ollama" else ()
+        return Runner(self._weights.get(name, name), tuple(sorted(options)))
+
+    def had_to_go(self, rivals: frozenset[str], resident: frozenset[str]) -> bool:
+        """Whether other runners' models (`rivals`) were put out of memory, given what is in it afterwards."""
+        return not self._of(rivals) & self._of(resident)
+
+    def slots(self, runner: Runner) -> int | None:
+        """Requests that it works on at once; None: not known, or not the engine's way of working."""
+        return self._set if self._set is not None else self._learnt.get(runner.weights)
+
+    def learn(self, runner: Runner, held: int) -> None:
+        """So many requests were seen to be worked on at once. Only Ollama's slots are learnt."""
+        if self._kind == "ollama":
+            _remember(self._learnt, runner.weights, max(held, self._learnt.get(runner.weights, 0)))
+
+    def evidence(self, runner: Runner | None) -> Evidence:
+        """The engine's part of an exchange's evidence."""
+        slots = self._set if runner is None else self.slots(runner)
+        return Evidence(kind=self._kind, version=self._version, slots=slots)
+
+    def _of(self, names: frozenset[str]) -> set[str]:
+        full = map(full_name, names)
+        return {self._weights.get(name, name) for name in full}
+
+
+def full_name(model: str) -> str:
+    """Ollama's `m` is `m:latest`."""
+    return model if ":" in model.rpartition("/")[2] else f"{model}:latest"
+
+
+def _remember(table: dict[str, _V], key: str, value: _V) -> None:
+    if key not in table and len(table) >= LEARNT_LIMIT:
+        del table[next(iter(table))]
+    table[key] = value
