@@ -156,6 +156,8 @@ class TokenCount:
     prompts: int = 1
     images: int = 0
     unknown_parts: int = 0
+    sample: tuple[int, ...] = ()
+    """What calibration reads of the prompt (`tokens.sample`): numbers, no text. Empty: there is nothing to learn."""
 
 
 @dataclass(frozen=True, slots=True)

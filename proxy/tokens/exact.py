@@ -1,0 +1,100 @@
+"""The engine's own tokenizer, asked in its own words.
+
+    vLLM        POST /tokenize                              {prompt} or {messages, tools, ...} -> {count}
+    SGLang      POST /tokenize                              {prompt} -> {count}; chats are not asked
+    llama.cpp   POST /tokenize                              {content} -> {tokens: [...]}
+                POST /v1/chat/completions/input_tokens      the chat request itself -> {input_tokens}
+
+A chat is asked with the client's own body, for templates read fields that no record keeps (names, tool call ids,
+`chat_template_kwargs`).
+"""
+
+import json
+from typing import Any, NamedTuple
+
+import msgspec
+
+from proxy.records import RequestFacts
+
+CHAT_FIELDS = (
+    "model",
+    "messages",
+    "tools",
+    "documents",
+    "chat_template",
+    "chat_template_kwargs",
+    "add_generation_prompt",
+    "continue_final_message",
+    "add_special_tokens",
+)
+"""Fields of a chat request that decide what vLLM's template writes."""
+
+
+class Question(NamedTuple):
+    """What to POST to the engine."""
+
+    target: str
+    body: bytes
+
+
+def question(kind: str, facts: RequestFacts, body: bytes) -> Question | None:
+    """How to ask this engine for the length of this prompt; None where its tokenizer cannot tell.
+
+    `kind` is the engine's (`Evidence.kind`), `body` the request's own JSON.
+    """
+    prompt = facts.prompt
+    if prompt is None or prompt.ids or kind not in _TEXT:
+        return None
+    if prompt.messages and facts.kind == "chat" and facts.dialect == "openai":
+        return _chat(kind, body)
+    if len(prompt.texts) == 1 and not prompt.messages and facts.kind == "completion":
+        return Question("/tokenize", _dump(_TEXT[kind] | {_FIELD[kind]: prompt.texts[0]} | _model(facts)))
+    return None
+
+
+_FIELD = {"vllm": "prompt", "sglang": "prompt", "llamacpp": "content"}
+_TEXT: dict[str, dict[str, Any]] = {
+    "vllm": {},
+    "sglang": {},
+    "llamacpp": {"add_special": True, "parse_special": True},
+}
+
+
+def _model(facts: RequestFacts) -> dict[str, str]:
+    return {} if facts.model is None else {"model": facts.model}
+
+
+def _chat(kind: str, body: bytes) -> Question | None:
+    if kind == "llamacpp":
+        return Question("/v1/chat/completions/input_tokens", body)
+    if kind != "vllm":
+        return None
+    try:
+        asked = msgspec.json.decode(body, type=dict[str, Any])
+    except msgspec.DecodeError:
+        return None
+    return Question("/tokenize", _dump({name: asked[name] for name in CHAT_FIELDS if name in asked}))
+
+
+def _dump(value: dict[str, Any]) -> bytes:
+    """JSON in ASCII: a lone surrogate stays what the client sent (msgspec refuses it)."""
+    return json.dumps(value).encode()
+
+
+class _Answer(msgspec.Struct):
+    count: int | None = None
+    input_tokens: int | None = None
+    tokens: list[Any] | None = None
+
+
+def read(answer: bytes) -> int | None:
+    """Prompt tokens in the engine's answer, whatever it calls them; None where it says none."""
+    try:
+        said = msgspec.json.decode(answer, type=_Answer)
+    except msgspec.DecodeError:
+        return None
+    if said.count is not None:
+        return said.count
+    if said.input_tokens is not None:
+        return said.input_tokens
+    return None if said.tokens is None else len(said.tokens)

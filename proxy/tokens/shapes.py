@@ -1,0 +1,103 @@
+"""What is measured of a text: tokens by our vocabulary, and characters by class.
+
+The numbers are those by which vocabularies differ. A smaller vocabulary lacks the rare tokens, which a byte-pair
+encoding numbers last: so tokens are counted by rank. Digits stand alone or in threes, hexadecimal is cut everywhere,
+other scripts are whole words or single bytes, words after a space are cheaper: so characters are counted by class, on
+UTF-8 bytes, at about a nanosecond each.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterable
+from typing import NamedTuple, Protocol
+
+
+class Encoder(Protocol):
+    """Anything that splits a text into tokens: tiktoken's encodings, a local tokenizer.json, a test's fake."""
+
+    @property
+    def n_vocab(self) -> int:
+        """Tokens that it knows."""
+        ...
+
+    def encode_ordinary(self, text: str) -> list[int]:
+        """Tokens of the text; what spells a special token is plain text."""
+        ...
+
+
+class Shape(NamedTuple):
+    """A text, measured. Shapes of parts add up to the shape of the whole."""
+
+    tokens: int = 0
+    common: int = 0
+    """Tokens among the first 1.5 % of the vocabulary: single letters, syllables, endings."""
+    rare_10: int = 0
+    """Tokens beyond the first tenth of the vocabulary ..."""
+    rare_30: int = 0
+    rare_70: int = 0
+    rare_90: int = 0
+    """... and beyond nine of ten."""
+    words: int = 0
+    """Runs of ASCII letters."""
+    spaced: int = 0
+    """Words right after a space."""
+    letters: int = 0
+    """ASCII letters."""
+    digits: int = 0
+    mixed: int = 0
+    """Letters right after a digit: hexadecimal, base64, names with numbers."""
+    marks: int = 0
+    """Runs of ASCII punctuation."""
+    spaces: int = 0
+    """Spaces and tabs."""
+    lines: int = 0
+    """Line feeds and other control characters."""
+    foreign: int = 0
+    """Bytes beyond ASCII."""
+
+
+def _table(classes: dict[bytes, bytes], other: bytes) -> bytes:
+    """A table for `bytes.translate`: the members of each class become its letter, the rest `other`."""
+    table = bytearray(other * 256)
+    for members, letter in classes.items():
+        for member in members:
+            table[member] = letter[0]
+    return bytes(table)
+
+
+_LETTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_DIGITS = b"0123456789"
+_MARKS = b"!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
+_CONTROLS = bytes((*range(9), *range(10, 32), 127))
+
+_CLASSES = _table({_LETTERS: b"a", _DIGITS: b"0", _MARKS: b".", b" \t": b" ", _CONTROLS: b"\n"}, other=b"x")
+_WORDS = _table({_LETTERS: b"a"}, other=b" ")
+_MARK_RUNS = _table({_MARKS: b"."}, other=b" ")
+
+
+def measure(encoder: Encoder, text: str, data: bytes) -> Shape:
+    """The shape of a text; `data` is its UTF-8. At most one piece long (`tokens.pieces`)."""
+    ranks = sorted(encoder.encode_ordinary(text))
+    tokens, vocabulary = len(ranks), encoder.n_vocab
+    count = data.translate(_CLASSES).count
+    return Shape(
+        tokens=tokens,
+        common=bisect_left(ranks, vocabulary * 15 // 1000),
+        rare_10=tokens - bisect_left(ranks, vocabulary // 10),
+        rare_30=tokens - bisect_left(ranks, vocabulary * 3 // 10),
+        rare_70=tokens - bisect_left(ranks, vocabulary * 7 // 10),
+        rare_90=tokens - bisect_left(ranks, vocabulary * 9 // 10),
+        words=(b" " + data.translate(_WORDS)).count(b" a"),
+        spaced=count(b" a"),
+        letters=count(b"a"),
+        digits=count(b"0"),
+        mixed=count(b"0a"),
+        marks=(b" " + data.translate(_MARK_RUNS)).count(b" ."),
+        spaces=count(b" "),
+        lines=count(b"\n"),
+        foreign=count(b"x"),
+    )
+
+
+def total(shapes: Iterable[Shape]) -> Shape:
+    """The sum of shapes; of none, the empty shape."""
+    return Shape(*map(sum, zip(Shape(), *shapes, strict=True)))

@@ -1,0 +1,122 @@
+import gzip
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from proxy.tokens.calibration import COVERAGE, LEARNT, PRIOR, Calibration
+from proxy.tokens.sample import FEATURES, Sample
+
+RECORDED = Path(__file__).with_name("smollm2.json.gz")
+"""300 chats of `tests/bench/corpus.py`: samples by cl100k_base, and the prompt tokens that vLLM 0.32 found with
+SmolLM2's tokenizer and template. Made by `tests/bench/count_error.py --record`."""
+
+
+def recorded() -> Iterator[tuple[Sample, int]]:
+    with gzip.open(RECORDED) as file:
+        return iter([(tuple(numbers), truth) for *numbers, truth in json.load(file)])
+
+
+def prompt(**numbers: int) -> Sample:
+    return tuple(numbers.get(name, 0) for name in FEATURES)
+
+
+def english(n: int) -> Sample:
+    return prompt(tokens=n, words=n, spaced=n - 1, letters=4 * n, spaces=n - 1, messages=1, chat=1)
+
+
+def taught(ratio: float, answers: int = 50) -> Calibration:
+    calibration = Calibration()
+    for n in range(answers):
+        size = 40 + 97 * n % 600
+        calibration.learn(english(size), round(ratio * size) + 9)
+    return calibration
+
+
+def test_a_real_models_tokens_are_learnt_within_the_promised_error() -> None:
+    calibration, errors, held = Calibration(), [], 0
+    for sample, truth in recorded():
+        estimate = calibration.estimate(sample)
+        errors.append(abs(estimate.n - truth) / truth)
+        held += abs(estimate.n - truth) <= estimate.half
+        calibration.learn(sample, truth)
+    late, settled = sorted(errors[30:200]), sorted(errors[200:])
+    assert late[int(0.9 * len(late))] <= 0.05
+    assert settled[int(0.9 * len(settled))] <= 0.035
+    assert held / len(errors) >= 0.95
+    assert abs(calibration.drift) < 0.01
+
+
+def test_a_band_is_narrow_enough_to_be_of_use() -> None:
+    calibration = Calibration()
+    for sample, truth in recorded():
+        calibration.learn(sample, truth)
+    estimates = [calibration.estimate(sample) for sample, _ in recorded()]
+    assert sorted(e.half / e.n for e in estimates)[len(estimates) // 2] < 0.06
+
+
+def test_before_any_answer_the_prior_speaks_and_knows_that_it_knows_little() -> None:
+    estimate = Calibration().estimate(english(100))
+    assert estimate.n == pytest.approx(100 + PRIOR["messages"][0] + PRIOR["chat"][0])
+    assert estimate.half > 20
+    assert Calibration(trust=0.3).estimate(english(100)).half < estimate.half / 2
+    assert Calibration().estimate(prompt()).n == 0
+
+
+def test_calibrated_is_said_after_some_answers_only() -> None:
+    assert not taught(1.2, LEARNT - 1).learnt
+    assert taught(1.2, LEARNT).learnt
+
+
+def test_another_tokenizer_behind_the_same_name_is_learnt_and_shows_as_drift() -> None:
+    calibration = taught(1.0)
+    for n in range(10):
+        calibration.learn(english(100 + n), round(1.5 * (100 + n)) + 9)
+    assert calibration.drift > 0.02
+    for n in range(400):
+        size = 40 + 97 * n % 600
+        calibration.learn(english(size), round(1.5 * size) + 9)
+    assert calibration.estimate(english(300)).n == pytest.approx(459, rel=0.03)
+    assert abs(calibration.drift) < 0.02
+
+
+def test_one_absurd_answer_moves_little() -> None:
+    calibration = taught(1.2)
+    before = calibration.estimate(english(300)).n
+    calibration.learn(english(300), 30_000)
+    assert calibration.estimate(english(300)).n == pytest.approx(before, rel=0.15)
+
+
+def test_a_kind_of_prompt_never_seen_before_has_a_wider_band() -> None:
+    calibration = taught(1.2)
+    with_tools = tuple(a + b for a, b in zip(english(300), prompt(tool_tokens=200, tools=2, has_tools=1), strict=True))
+    assert calibration.estimate(with_tools).half > 3 * calibration.estimate(english(300)).half
+
+
+def test_a_perfect_count_is_learnt_from_without_a_division_by_its_error() -> None:
+    calibration = Calibration()
+    calibration.learn(prompt(), 0)
+    assert calibration.estimate(english(100)).n == Calibration().estimate(english(100)).n
+
+
+@pytest.mark.parametrize("answers", [0, 3, 60])
+def test_what_is_kept_as_json_goes_on_as_if_nothing_had_happened(answers: int) -> None:
+    one = taught(1.3, answers)
+    kept = json.loads(json.dumps(one.to_dict()))
+    assert Calibration.readable(kept)
+    other = Calibration.from_dict(kept)
+    for calibration in (one, other):
+        calibration.learn(english(77), 120)
+    assert other.to_dict() == one.to_dict()
+    assert other.estimate(english(50)) == one.estimate(english(50))
+
+
+def test_what_was_kept_with_other_features_is_not_readable() -> None:
+    assert not Calibration.readable({"features": ["tokens"]})
+    assert not Calibration.readable({})
+
+
+def test_every_feature_has_a_prior_and_the_quantile_can_be_reached() -> None:
+    assert set(PRIOR) == set(FEATURES)
+    assert 0.95 <= COVERAGE < 1

@@ -1,0 +1,180 @@
+import asyncio
+import json
+
+import pytest
+
+from proxy.records import Call, Message, Part, Prompt, RequestFacts, TokenCount, Usage
+from proxy.tokens.cache import Cache
+from proxy.tokens.desk import MODELS, UNSEEN_PART, Desk
+from proxy.tokens.exact import Question
+from proxy.tokens.meter import Meter, inline
+from proxy.tokens.vocabularies import load
+
+
+def meter(name: str = "cl100k_base") -> Meter:
+    return Meter(name, load(name), Cache(1 << 20, b"k"), inline)
+
+
+def facts(prompt: Prompt | None, model: str = "m1", kind: str = "chat", prompts: int = 1) -> RequestFacts:
+    return RequestFacts("openai", kind, "inference", model=model, prompt=prompt, prompts=prompts)
+
+
+def chat(*parts: Part, calls: tuple[Call, ...] = (), tools: tuple[str, ...] = ()) -> Prompt:
+    return Prompt(messages=(Message("user", parts, calls),), tools=tools)
+
+
+def texts(*texts: str) -> Prompt:
+    return Prompt(texts=texts)
+
+
+def count(prompt: Prompt | None, desk: Desk | None = None, **about: object) -> TokenCount:
+    counted = asyncio.run((desk or Desk(meter())).count(facts(prompt, **about)))  # type: ignore[arg-type]
+    assert counted is not None
+    return counted
+
+
+SAY_HI = Part("text", "Say hi")
+
+
+@pytest.mark.parametrize(
+    ("prompt", "tokens", "images", "unknown"),
+    [
+        pytest.param(chat(SAY_HI), 2, 0, 0, id="one message"),
+        pytest.param(
+            chat(Part("text", "What is in this picture?"), Part("image", "data:AAAA"), Part("text", "Reply in one word.")),
+            11, 1, 0, id="an image between two texts",
+        ),
+        pytest.param(chat(SAY_HI, Part("unknown", "")), 2, 0, 1, id="a part of unknown kind"),
+        pytest.param(chat(SAY_HI, Part("audio", "AAAA")), 2, 0, 1, id="sound, whose length nobody knows"),
+        pytest.param(chat(Part("text", "Explain what <|endoftext|> does.")), 11, 0, 0, id="text that spells a token"),
+        pytest.param(texts("Say hi", "Say hi"), 4, 0, 0, id="two prompts"),
+        pytest.param(texts(" hello" * 30_000), 30_000, 0, 0, id="a long one"),
+        pytest.param(Prompt(ids=((9906, 11, 1917),)), 3, 0, 0, id="ids"),
+        pytest.param(Prompt(ids=((-1,),)), 1, 0, 0, id="an id that no vocabulary has"),
+        pytest.param(chat(SAY_HI, calls=(Call("f", "{}"),), tools=("{}",)), 2 + 1 + 1 + 1, 0, 0, id="a call and a tool"),
+        pytest.param(Prompt(), 0, 0, 0, id="no message"),
+        pytest.param(chat(), 0, 0, 0, id="an empty message"),
+    ],
+)  # fmt: skip
+def test_text_tokens_are_those_of_the_vocabulary(prompt: Prompt, tokens: int, images: int, unknown: int) -> None:
+    counted = count(prompt)
+    assert (counted.text_tokens, counted.images, counted.unknown_parts) == (tokens, images, unknown)
+
+
+def test_no_prompt_is_no_count() -> None:
+    assert asyncio.run(Desk(meter()).count(facts(None))) is None
+
+
+def test_ids_are_exact() -> None:
+    counted = count(Prompt(ids=((1, 2, 3), (4, 5))), kind="completion", prompts=2)
+    assert (counted.n, counted.how, counted.low, counted.high, counted.prompts) == (5, "exact", 5, 5, 2)
+
+
+def test_text_is_estimated_with_a_band() -> None:
+    counted = count(texts("hello " * 150), kind="completion")
+    assert counted.how == "estimated"
+    assert 0 < counted.low < counted.n < counted.high
+
+
+def test_unseen_parts_widen_the_band_upwards() -> None:
+    plain, seen = count(chat(SAY_HI)), count(chat(SAY_HI, Part("image", "data:AAAA"), Part("unknown", "")))
+    assert (seen.n, seen.low, seen.high) == (plain.n, plain.low, plain.high + 2 * UNSEEN_PART)
+    assert seen.how == "estimated"
+
+
+def test_a_configured_vocabulary_is_believed_more() -> None:
+    prompt = texts("hello " * 150)
+    named = Desk(meter(), {"m1": meter(), "*": meter("o200k_base")})
+    other = count(prompt, named, model="another")
+    assert count(prompt, named).low > count(prompt).low > 0
+    assert other.low > count(prompt).low
+
+
+def taught(desk: Desk, answers: int, model: str = "m1") -> None:
+    for n in range(answers):
+        asked = facts(chat(Part("text", f"Tell me about number {n} and its friends. " * (1 + n % 9))), model)
+        counted = asyncio.run(desk.count(asked))
+        assert counted is not None
+        desk.learn(asked, counted, Usage(prompt_tokens=2 * counted.text_tokens + 7))
+
+
+def test_answers_teach_the_models_own_cost() -> None:
+    desk = Desk(meter())
+    taught(desk, 40)
+    counted = count(chat(Part("text", "Tell me about number 77 and its friends. " * 5)), desk)
+    truth = 2 * counted.text_tokens + 7
+    assert counted.how == "calibrated"
+    assert counted.low <= truth <= counted.high
+    assert counted.n == pytest.approx(truth, rel=0.03)
+    assert desk.snapshot()["m1"]["answers"] == 40
+    assert count(chat(SAY_HI), desk, model="m2").how == "estimated"
+
+
+@pytest.mark.parametrize(
+    ("prompt", "usage"),
+    [
+        pytest.param(chat(SAY_HI), None, id="no usage"),
+        pytest.param(chat(SAY_HI), Usage(output_tokens=3), id="no prompt tokens"),
+        pytest.param(chat(SAY_HI, Part("image", "")), Usage(prompt_tokens=900), id="an image"),
+        pytest.param(Prompt(ids=((1, 2),)), Usage(prompt_tokens=3), id="ids"),
+        pytest.param(texts(" hello" * 9000), Usage(prompt_tokens=2050), id="a prompt that was cut"),
+    ],
+)
+def test_some_answers_teach_nothing(prompt: Prompt, usage: Usage | None) -> None:
+    desk = Desk(meter())
+    desk.learn(facts(prompt), asyncio.run(desk.count(facts(prompt))), usage)
+    desk.learn(facts(None), None, usage)
+    assert desk.snapshot() == {}
+
+
+def test_what_was_learnt_survives_a_restart() -> None:
+    desk, prompt = Desk(meter()), chat(Part("text", "Tell me about number 77 and its friends."))
+    taught(desk, 40)
+    kept = json.loads(json.dumps(desk.to_dict()))
+    again = Desk(meter())
+    again.restore(kept)
+    assert count(prompt, again) == count(prompt, desk)
+    taught(again, 1)
+    assert again.snapshot()["m1"]["answers"] == 41
+
+
+def test_what_was_learnt_otherwise_is_left_out() -> None:
+    desk = Desk(meter())
+    taught(desk, 1)
+    other = Desk(meter("o200k_base"))
+    other.restore(desk.to_dict())
+    newer = Desk(meter())
+    newer.restore({"m1": desk.to_dict()["m1"] | {"features": ["tokens"]}})
+    assert other.snapshot() == newer.snapshot() == {}
+
+
+def test_a_crowd_of_models_keeps_to_its_limit() -> None:
+    desk, asked = Desk(meter()), facts(texts("Say hi"))
+    counted = asyncio.run(desk.count(asked))
+    for n in range(MODELS + 5):
+        desk.learn(facts(texts("Say hi"), f"m{n}"), counted, Usage(prompt_tokens=2))
+    assert len(desk.snapshot()) == MODELS
+    assert "m0" not in desk.snapshot()
+
+
+@pytest.mark.parametrize(
+    ("answer", "how", "n"),
+    [(b'{"count": 41}', "exact", 41), (None, "estimated", 9), (b"<html>", "estimated", 9)],
+    ids=["says", "refuses", "rambles"],
+)
+def test_an_engine_that_is_asked_makes_the_count_exact(answer: bytes | None, how: str, n: int) -> None:
+    asked: list[Question] = []
+
+    async def ask(question: Question) -> bytes | None:
+        asked.append(question)
+        return answer
+
+    body = b'{"model": "m1", "messages": [{"role": "system", "content": "Say hi"}]}'
+    desk = Desk(meter(), kind="vllm", ask=ask)
+    prompt = Prompt(messages=(Message("system", (SAY_HI,)),))
+    counted = asyncio.run(desk.count(facts(prompt), body))
+    assert counted is not None
+    assert (counted.how, counted.n, counted.text_tokens) == (how, n, 2)
+    assert [question.target for question in asked] == ["/tokenize"]
+    if how == "exact":
+        assert counted.low == counted.high == n
