@@ -1,0 +1,91 @@
+import contextlib
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.wire.decoding import Shape, Unreadable, loads
+
+
+class Inner(msgspec.Struct):
+    name: str | None = None
+    size: int = 0
+
+
+class Outer(msgspec.Struct):
+    inner: Inner | None = None
+    many: list[Inner] | None = None
+    word: str | None = None
+    words: list[str] | None = None
+    free: Any = None
+
+
+OUTER = Shape(Outer)
+
+
+def test_json_as_it_should_be():
+    assert loads(b'{"a":[1,2.5,"x",null,true]}') == {"a": [1, 2.5, "x", None, True]}
+
+
+@pytest.mark.parametrize(
+    ("data", "value"),
+    [
+        pytest.param(b"[Infinity,-Infinity]", [float("inf"), float("-inf")], id="infinity"),
+        pytest.param(b'"a\xff"', "a\ufffd", id="no UTF-8"),
+        pytest.param(rb'"a\ud800"', "a?", id="lone surrogate"),
+        pytest.param(b'"a\nb"', "a\nb", id="control character"),
+        pytest.param(b"\xef\xbb\xbf1", 1, id="byte order mark"),
+        pytest.param(b"1" + b"0" * 400, 10**400, id="huge number"),
+    ],
+)
+def test_what_other_decoders_read_is_read(data, value):
+    assert loads(data) == value
+
+
+def test_strings_are_valid_unicode():
+    assert loads(rb'{"\udc00":"\ud800x"}') == {"?": "?x"}
+    assert str(loads(b"[NaN]")) == "[nan]"
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b" ", b"{", b"[DONE]", b"{'a':1}", b"[" * 200_000, b'{"a":' * 50_000, b"1" * 5_000, b"\xff\xfe"]
+)
+def test_what_is_no_json_is_unreadable(data):
+    with pytest.raises(Unreadable):
+        loads(data)
+
+
+@pytest.mark.parametrize(
+    ("value", "found"),
+    [
+        ({"word": "a", "inner": {"name": "n", "size": 1}}, Outer(Inner("n", 1), word="a")),
+        ({"word": 5, "inner": {"name": "n"}}, Outer(Inner("n"))),
+        ({"inner": {"name": 5, "size": 3}}, Outer(Inner(None, 3))),
+        ({"inner": [1]}, Outer()),
+        ({"many": [{"name": "a"}, {"name": []}, 7, {"size": "x"}]}, Outer(many=[Inner("a"), Inner(), Inner()])),
+        ({"many": {"name": "a"}}, Outer()),
+        ({"words": ["a", 1]}, Outer()),
+        ({"free": {"a": [1]}, "word": False}, Outer(free={"a": [1]})),
+        (None, Outer()),
+        ([1], Outer()),
+        ("x", Outer()),
+    ],
+)
+def test_members_of_an_odd_type_are_left_out(value, found):
+    assert OUTER.read(json.dumps(value).encode()) == found
+    assert OUTER.of(value) == found
+
+
+def test_a_value_that_only_the_second_decoder_reads_keeps_its_other_members():
+    assert OUTER.read(b'{"word":"a","free":NaN}').word == "a"
+    with pytest.raises(Unreadable):
+        OUTER.read(b"nope")
+
+
+@given(st.binary(max_size=60))
+def test_bytes_give_a_struct_or_are_unreadable(data):
+    with contextlib.suppress(Unreadable):
+        assert isinstance(OUTER.read(data), Outer)

@@ -1,0 +1,178 @@
+import gzip
+import json
+import zlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.records import Message, Part, Prompt, RequestFacts
+from proxy.wire.request import READS, RELOADING, expects_stream, read_facts
+from proxy.wire.routes import INFERENCE, Route, classify
+from tests.wire.test_fields import JSON
+
+CHAT = "/v1/chat/completions"
+HI = {"messages": [{"role": "user", "content": "hi"}]}
+
+
+def facts(path: str, body: object) -> RequestFacts:
+    raw = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return read_facts(classify("POST", path), "application/json", raw)
+
+
+def test_a_chat_request_says_what_it_wants():
+    body = {"model": "m", **HI, "stream": True, "n": 2, "max_tokens": 9, "stream_options": {"include_usage": True}}
+    assert facts(CHAT, body) == RequestFacts(
+        dialect="openai",
+        kind="chat",
+        route="inference",
+        model="m",
+        stream=True,
+        n=2,
+        max_output=9,
+        asks_usage=True,
+        prompt=Prompt((Message("user", (Part("text", "hi"),)),)),
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "expected"),
+    [
+        pytest.param(CHAT, {"max_tokens": 9, "max_completion_tokens": 5}, {"max_output": 5}, id="the newer name wins"),
+        pytest.param(CHAT, {"max_tokens": -1, "n": 0, "stream": "yes"}, {"max_output": None, "n": 1, "stream": None}),
+        pytest.param(CHAT, {"stream_options": {"include_usage": False}}, {"asks_usage": False}, id="usage declined"),
+        pytest.param(CHAT, {"options": {"num_ctx": 32768}}, {"options": (("num_ctx", "32768"),)}, id="options on /v1"),
+        pytest.param("/v1/completions", {"prompt": ["a", "b"]}, {"prompts": 2, "prompt": Prompt(texts=("a", "b"))}),
+        pytest.param("/v1/embeddings", {"input": "a"}, {"prompt": Prompt(texts=("a",))}, id="embeddings"),
+        pytest.param(
+            "/v1/embeddings", HI, {"prompt": Prompt((Message("user", (Part("text", "hi"),)),))}, id="embedded chat"
+        ),
+        pytest.param("/v1/rerank", {"query": "q", "documents": ["a"]}, {"prompt": Prompt(texts=("q", "a"))}),
+        pytest.param(
+            "/api/chat",
+            {**HI, "options": {"num_ctx": 2048, "temperature": 0, "num_predict": 7, "num_gpu": None}},
+            {"options": (("num_ctx", "2048"),), "max_output": 7, "stream": None},
+            id="ollama chat",
+        ),
+        pytest.param("/api/chat", {"options": {"num_predict": -1}}, {"max_output": None}, id="without a limit"),
+        pytest.param("/api/generate", {"prompt": "a", "raw": True}, {"prompt": Prompt(texts=("a",))}, id="raw"),
+        pytest.param("/api/embed", {"input": ["a", "b"]}, {"prompts": 2}, id="ollama embed"),
+        pytest.param("/api/embeddings", {"prompt": "a"}, {"prompt": Prompt(texts=("a",))}, id="the older embed"),
+        pytest.param("/completion", {"prompt": "a", "n_predict": 4}, {"max_output": 4, "prompt": Prompt(texts=("a",))}),
+        pytest.param("/completion", {"prompt": "a", "n_predict": -1, "n": 3}, {"max_output": None, "n": 3}),
+        pytest.param("/infill", {"input_prefix": "a"}, {"prompt": Prompt(texts=("a",)), "prompts": 1}, id="infill"),
+        pytest.param("/v1/responses", {"input": "a", "max_output_tokens": 4}, {"max_output": 4}, id="responses"),
+        pytest.param("/v1/messages", {**HI, "max_tokens": 4, "stream": False}, {"max_output": 4, "stream": False}),
+        pytest.param(
+            "/generate",
+            {"input_ids": [1, 2], "sampling_params": {"max_new_tokens": 3, "n": 2}},
+            {"max_output": 3, "n": 2, "prompt": Prompt(ids=((1, 2),))},
+            id="sglang",
+        ),
+        pytest.param("/generate", {"text": ["a", "b"], "sampling_params": [{"n": 4}]}, {"prompts": 2, "n": 4}),
+    ],
+)
+def test_each_dialect_is_read(path, body, expected):
+    found = facts(path, body)
+    assert {name: getattr(found, name) for name in expected} == expected
+
+
+def test_options_that_reload_a_model_have_a_fixed_order():
+    one = facts("/api/chat", {"options": {"num_ctx": 1, "main_gpu": 0}})
+    other = facts("/api/chat", {"options": {"main_gpu": 0, "num_ctx": 1}})
+    assert one.options == other.options == (("main_gpu", "0"), ("num_ctx", "1"))
+    assert sorted(RELOADING) == list(RELOADING)
+
+
+@pytest.mark.parametrize("model", [5, None, ["m"], {"m": 1}, True, ""])
+def test_a_model_name_is_a_string_or_unknown(model):
+    assert facts(CHAT, {"model": model}).model is None
+
+
+def test_a_model_name_is_kept_as_sent():
+    assert facts(CHAT, {"model": " M:ä/1\n"}).model == " M:ä/1\n"
+    assert facts("/api/show", {"name": "m"}) == RequestFacts("ollama", "other", "read", model="m")
+    assert facts("/tokenize", {"model": "m"}).model == "m"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b"null",
+        b"[]",
+        b'"x"',
+        b"7",
+        b"[" * 100_000,
+        b'{"messages":' + b"[" * 100_000,
+        b"\x1f\x8b broken",
+        b"\x78\x9c broken",
+        gzip.compress(b"nope"),
+    ],
+    ids=range(11),
+)
+@pytest.mark.parametrize("path", [CHAT, "/api/generate", "/v1/messages", "/nobody/knows"])
+def test_a_body_that_is_no_object_leaves_all_unknown(path, body):
+    route = classify("POST", path)
+    assert facts(path, body) == RequestFacts(route.dialect, route.kind, route.route)
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, zlib.compress])
+def test_a_compressed_body_is_read_from_a_copy(pack):
+    assert facts(CHAT, pack(json.dumps({"model": "m", **HI}).encode())).model == "m"
+
+
+def test_a_body_that_inflates_without_end_is_not_read():
+    bomb = gzip.compress(b'{"model":"m","x":"' + b" " * (65 << 20) + b'"}', compresslevel=1)
+    assert facts(CHAT, bomb).model is None
+
+
+def test_numbers_and_strings_that_are_not_quite_json_are_read():
+    found = facts(CHAT, rb'{"model":"m\ud800","n":1e999,"max_tokens":NaN,"messages":[{"content":"\udfff"}]}')
+    assert (found.model, found.n, found.max_output) == ("m?", 1, None)
+    assert found.prompt == Prompt((Message("", (Part("text", "?"),)),))
+
+
+def test_tools_too_deep_to_write_leave_the_prompt_unknown():
+    # Deep enough to be read and too deep to be written, if any depth is; nothing is raised at any.
+    for depth in (300, 900, 990, 2_000, 100_000):
+        body = b'{"model":"m","tools":[' + b"[" * depth + b"]" * depth + b"]}"
+        assert facts(CHAT, body).dialect == "openai"
+
+
+def test_multipart_and_unknown_dialects_are_not_read_for_a_prompt():
+    route = classify("POST", "/v1/audio/transcriptions")
+    assert read_facts(route, "multipart/form-data; boundary=x", b'{"model":"m"}').model is None
+    assert read_facts(route, "application/json", b'{"model":"m"}') == RequestFacts(
+        "passthrough", "audio", "inference", model="m"
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "stream", "expected"),
+    [
+        (CHAT, None, False),
+        (CHAT, True, True),
+        ("/api/chat", None, True),
+        ("/api/generate", False, False),
+        ("/api/embed", None, False),
+    ],
+)
+def test_what_is_not_said_about_streaming_is_the_dialects_default(path, stream, expected):
+    assert expects_stream(facts(path, {} if stream is None else {"stream": stream})) is expected
+
+
+@given(st.sampled_from(sorted({path for path, (dialect, _) in INFERENCE.items() if dialect in READS})), st.data())
+def test_no_body_raises(path, data):
+    names = ["model", "messages", "prompt", "input", "tools", "n", "stream", "options", "system", "images", "text"]
+    names += ["stream_options", "sampling_params", "context", "raw", "input_ids", "query", "documents", "content"]
+    body = data.draw(st.dictionaries(st.sampled_from(names), JSON))
+    found = facts(path, json.dumps(body).encode())
+    assert found.n >= 1
+    assert found.prompts >= 1
+
+
+@given(st.binary(max_size=40))
+def test_no_bytes_raise(body):
+    assert read_facts(Route("openai", "chat", "inference"), "", body).dialect == "openai"
