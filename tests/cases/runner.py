@@ -67,7 +67,7 @@ def judge(case: Case, played: Played) -> Iterator[str]:
 def _after(case: Case, played: Played) -> Iterator[str]:
     """The checks after all steps, and what always holds then."""
     assert played.product is not None
-    check, exposition = case.check, played.product.exposition()
+    check, exposition = case.check, played.exposition
     yield from (f"always: {fault}" for fault in exposition.faults())
     if exposition.samples and (left := product.series(exposition, "in_flight")):
         yield f"always: in_flight is {left} after all"

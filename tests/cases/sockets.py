@@ -1,14 +1,150 @@
-"""Steps over real sockets in real time."""
+"""Steps over real sockets in real time: the product as shipped, its server in front, engines on ports of their own."""
 
-from tests.cases.case import Case
-from tests.cases.stage import Played
+import asyncio
+import socket
+import time
+from collections.abc import Callable
+
+from tests.cases.case import Case, Step
+from tests.cases.exposition import Exposition
+from tests.cases.product import Shipped
+from tests.cases.seen import Exchange
+from tests.cases.stage import Played, Stage
+from tests.support.client import SocketClient
+from tests.support.engine import SocketEngine
+from tests.support.http1 import Head, Messages, request_length
+from tests.support.script import Call
+
+LOCAL = "127.0.0.1"
+SETTLE_S = 8.0
+"""How long records may take to be there after the last answer."""
+CLOSE_S = 2.0
+"""How long the closing of a call may take to be seen by the engine after its client left."""
 
 
 def impossible(case: Case) -> str | None:
-    """Why this machine cannot play the case."""
-    return "sockets: not built"
+    """Why this machine cannot play the case; None: it can."""
+    host = engine_address(case)
+    try:
+        with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+            probe.bind((host, 0))
+    except OSError as error:
+        return f"this machine has no {host}: {error.strerror}"
+    return None
 
 
 def play(case: Case) -> Played:
     """The case from a fresh product."""
-    raise NotImplementedError
+    return asyncio.run(SocketStage(case).run())
+
+
+def engine_address(case: Case) -> str:
+    """Where engines listen: an IPv6 literal's address, else 127.0.0.1 alone."""
+    host = case.config.get("engine_host", LOCAL)
+    return host.strip("[]") if host.startswith("[") else LOCAL
+
+
+class SocketStage(Stage):
+    """Real time, real bytes."""
+
+    def __init__(self, case: Case) -> None:
+        super().__init__(case)
+        idle_ms = case.config.get("engine_idle_close_ms")
+        idle_s = None if idle_ms is None else idle_ms / 1e3
+        address, called = engine_address(case), case.config.get("engine_host")
+        replicas = range(case.config.get("replicas", 1))
+        self._engines = [SocketEngine(self.choose, host=address, called=called, idle_close_s=idle_s) for _ in replicas]
+        self._raw: Exchange | None = None
+        self._product: Shipped
+
+    def now_ns(self) -> int:
+        return time.monotonic_ns()
+
+    async def until(self, when_ns: int) -> None:
+        await asyncio.sleep(max(0.0, (when_ns - time.monotonic_ns()) / 1e9))
+
+    async def exposition(self) -> Exposition:
+        return await self._product.scrape()
+
+    async def run(self) -> Played:
+        """The case, from starting the product to its end."""
+        for engine in self._engines:
+            await engine.start()
+        self._product = Shipped(self.case, [f"http://{engine.name}" for engine in self._engines])
+        try:
+            await self._product.start()
+            prepared = self.prepare(f"{LOCAL}:{self._product.port}")
+            before = self._product.memory_mark()
+            await self.play(prepared)
+            self.played.memory_growth_bytes = self._product.memory_peak() - before
+            await self._settle()
+            self.played.exposition = await self._product.quiet()
+        finally:
+            await self._product.stop()
+            for engine in self._engines:
+                await engine.stop()
+        self._give_records()
+        self.played.product = self._product
+        return self.played
+
+    async def speak(self, exchange: Exchange) -> None:
+        client = SocketClient(LOCAL, self._product.port)
+        if not exchange.step.raw:
+            exchange.answers = [await client.ask(exchange.request)]
+            return
+        self._raw = exchange
+        pieces = exchange.step.raw_pieces(exchange.i)
+        exchange.answers = await client.speak(pieces, _methods(pieces), exchange.step.leaves_ns)
+
+    async def repeat(self, step: Step, exchanges: list[Exchange]) -> None:
+        """An engine that refuses does not listen during its step."""
+        if not step.refuses:
+            await super().repeat(step, exchanges)
+            return
+        for engine in self._engines:
+            await engine.stop()
+        await super().repeat(step, exchanges)
+        for engine in self._engines:
+            await engine.start()
+
+    def exchange_of(self, call: Call) -> Exchange | None:
+        """A raw client's request has an id that the product made; the product's own look-ups have none."""
+        known = super().exchange_of(call)
+        return known or (self._raw if call.header("x-request-id") else None)
+
+    async def _settle(self) -> None:
+        """Until every exchange has its record, or time is up; then until engines have seen clients' leaving."""
+        exchanges = self.played.exchanges
+        wanted = sum(len(exchange.answers) for exchange in exchanges)
+        await _until(lambda: len(self._product.ids()) >= wanted, SETTLE_S)
+        left = [call for exchange in exchanges if exchange.answers[-1].left_ns is not None for call in exchange.calls]
+        await _until(lambda: all(call.closed_ns is not None for call in left), CLOSE_S)
+
+    def _give_records(self) -> None:
+        for exchange in self.played.exchanges:
+            ids = _ids(exchange) if exchange.step.raw else [exchange.id]
+            exchange.records = [record for id in ids for record in self._product.records(id)]
+
+
+async def _until(holds: Callable[[], bool], limit_s: float) -> None:
+    """Look every 50 ms; what is looked at is another process's work, so nobody can tell us."""
+    for _ in range(round(limit_s / 0.05)):
+        if holds():
+            return
+        await asyncio.sleep(0.05)
+
+
+def _methods(pieces: tuple[tuple[int, bytes, bool], ...]) -> tuple[str, ...]:
+    """Methods of the requests that a raw client sends; what is no HTTP counts as one GET."""
+    try:
+        events = Messages(request_length).feed(b"".join(data for _, data, _ in pieces))
+    except ValueError:
+        return ("GET",)
+    return tuple(event.start[0] for event in events if isinstance(event, Head)) or ("GET",)
+
+
+def _ids(exchange: Exchange) -> list[str]:
+    """Ids that the product gave to a raw client's requests, as answers and engines show them, in order."""
+    answers = (value for answer in exchange.answers for name, value in answer.headers if name == "x-request-id")
+    calls = (call.header("x-request-id") or "" for call in exchange.calls)
+    return list(dict.fromkeys((*answers, *calls)))

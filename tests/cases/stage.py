@@ -25,6 +25,8 @@ class Played:
     exchanges: list[Exchange] = field(default_factory=list)
     looks: dict[int, Exposition] = field(default_factory=dict)
     """The exposition at the time of steps without a client, by step."""
+    exposition: Exposition = field(default_factory=Exposition)
+    """After all."""
     memory_growth_bytes: int | None = None
     product: Product | None = None
     """Stopped, and still able to say what it knows."""
@@ -57,7 +59,7 @@ class Stage(ABC):
         """Play the client's side of one exchange to its end."""
 
     @abstractmethod
-    def exposition(self) -> Exposition:
+    async def exposition(self) -> Exposition:
         """The product's metrics now."""
 
     # --- what does not ---
@@ -91,7 +93,7 @@ class Stage(ABC):
         if step.engine_metrics is not None:
             self._metrics = step.engine_metrics
         if "metrics" in step.check:
-            self.played.looks[step.index] = self.exposition()
+            self.played.looks[step.index] = await self.exposition()
         await self.repeat(step, exchanges)
 
     async def repeat(self, step: Step, exchanges: list[Exchange]) -> None:
@@ -159,7 +161,7 @@ class VirtualStage(Stage):
     async def speak(self, exchange: Exchange) -> None:
         exchange.answers = [await self._client.ask(exchange.request)]
 
-    def exposition(self) -> Exposition:
+    async def exposition(self) -> Exposition:
         return self._product.exposition()
 
     async def run(self) -> Played:
@@ -173,6 +175,7 @@ class VirtualStage(Stage):
         else:
             await self.play(prepared)
         await self.until(self.now_ns() + SETTLE_NS)
+        self.played.exposition = self._product.exposition()
         await self._product.stop()
         for exchange in self.played.exchanges:
             exchange.records = self._product.records(exchange.id)

@@ -128,15 +128,19 @@ def _wire_headers(call: Call, script: Script) -> list[tuple[str, str]]:
 class SocketEngine:
     """Plays scripts in real time on a TCP port.
 
-    `idle_close_s`: a connection that waits longer than this for its next request is closed.
+    `called`: the host by which clients know it, where that is not the address it listens on. `idle_close_s`: a
+    connection that waits longer than this for its next request is closed.
     """
 
-    def __init__(self, choose: Choose, *, host: str = "127.0.0.1", idle_close_s: float | None = None) -> None:
+    def __init__(
+        self, choose: Choose, *, host: str = "127.0.0.1", called: str | None = None, idle_close_s: float | None = None
+    ) -> None:
         # All state: the listener, its port once known, open connections, and the requests that came.
         self.calls: list[Call] = []
         self.port = 0
         self._choose = choose
         self._host = host
+        self._called = called or (f"[{host}]" if ":" in host else host)
         self._idle_close_s = idle_close_s
         self._server: asyncio.Server | None = None
         self._open: set[asyncio.Task[None]] = set()
@@ -174,8 +178,8 @@ class SocketEngine:
 
     @property
     def name(self) -> str:
-        host = f"[{self._host}]" if ":" in self._host else self._host
-        return f"{host}:{self.port}"
+        """host:port, as clients know it."""
+        return f"{self._called}:{self.port}"
 
     @property
     def idle_close_s(self) -> float | None:
