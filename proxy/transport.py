@@ -189,7 +189,10 @@ class Wire(httpx.AsyncBaseTransport):
     """
 
     def __init__(self, trust: Mapping[str, str] | None = None) -> None:
-        self._trust = {authority: ssl.create_default_context(cafile=file) for authority, file in (trust or {}).items()}
+        self._trust = {
+            httpx.URL(f"https://{authority}").netloc: ssl.create_default_context(cafile=file)
+            for authority, file in (trust or {}).items()
+        }
         self._idle: dict[tuple[str, str, int | None], dict[Line, asyncio.TimerHandle]] = {}
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
@@ -233,7 +236,7 @@ class Wire(httpx.AsyncBaseTransport):
     def _context(self, url: httpx.URL) -> ssl.SSLContext | None:
         if url.scheme != "https":
             return None
-        return self._trust.get(url.netloc.decode("ascii")) or self._public
+        return self._trust.get(url.netloc) or self._public
 
     @cached_property
     def _public(self) -> ssl.SSLContext:

@@ -14,7 +14,7 @@ BACKLOG = 2048
 
 
 class Listener:
-    """One listening address: start, stop accepting, finish or abort, in this order.
+    """One listening address: start, stop accepting, abort, in this order.
 
     `start` raises OSError where the address cannot be bound.
     """
@@ -62,11 +62,6 @@ class Listener:
             self._server.close()
         for connection in tuple(self._gate.connections):
             connection.shutdown()
-
-    async def finished(self) -> None:
-        """Returns when no exchange runs any more."""
-        while self._gate.tasks:
-            await asyncio.wait(tuple(self._gate.tasks))
 
     def abort(self) -> None:
         """Breaks every connection off."""
