@@ -164,6 +164,10 @@ class Chains:
         keys = blocks(chain.keys[-1] if chain.keys else root, data, self._size)
         return Chain([*chain.keys, *keys], chain.tokens + added, data[len(keys) * self._size :])
 
+    def packed(self, segments: Sequence[Segment]) -> bytes:
+        """All tokens of a rendered prompt, packed."""
+        return b"".join([pack((s.marker,)) if s.marker else self._tokens(s.text) for s in segments])
+
     def _step(self, parent: int, tail: bytes, segment: Segment, room: int) -> _Step:
         data = pack((segment.marker,)) if segment.marker else self._tokens(segment.text)
         added = len(data) // TOKEN

@@ -1,0 +1,91 @@
+"""The same text in two forms: line ends, blanks, a byte order mark, Unicode composition, how a number is written.
+
+A form is a function that gives both the same text. Where two prompts part and a form makes them agree for a good while
+longer, that form is what parts them.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from unicodedata import normalize
+
+from proxy.prefixes.documents import Document, agreement
+
+FURTHER = 48
+"""Characters on which two texts must go on to agree once they have one form: more than a chance agreement."""
+
+_BOM = re.compile("[\ufeff\u200b\u2060]")
+_TRAILING = re.compile(r"[^\S\r\n]+(?=\r?\n|\Z)")
+_BLANKS = ((re.compile(r"\r\n?"), "\n"), (re.compile(r"[^\S\n]+"), " "), (re.compile(r" ?\n ?"), "\n"), (re.compile(r"\n{3,}"), "\n\n"))
+_GROUPED = re.compile(r"\d[\d.,'\u2019\u00a0\u202f ]*\d")
+_SEPARATORS = re.compile(r"[.,'\u2019\u00a0\u202f ]")
+_QUOTES = {ord(a): b for a, b in zip("\u2018\u2019\u201c\u201d\u2013\u2014\u2026\u00a0", "''\"\"--. ", strict=True)}
+
+
+def _number(match: "re.Match[str]") -> str:
+    text = match.group()
+    cents = re.search(r"[.,](\d{1,2})$", text)
+    whole = _SEPARATORS.sub("", text[: cents.start()] if cents else text)
+    return f"{whole}.{cents.group(1)}" if cents else whole
+
+
+def _blanks(text: str) -> str:
+    for pattern, one in _BLANKS:
+        text = pattern.sub(one, text)
+    return text
+
+
+FORMS: dict[str, Callable[[str], str]] = {
+    "bom": lambda text: _BOM.sub("", text),
+    "unicode_norm": lambda text: normalize("NFC", text),
+    "trailing_space": lambda text: _TRAILING.sub("", text),
+    "whitespace": _blanks,
+    "locale_number": lambda text: _GROUPED.sub(_number, text),
+    "other": lambda text: normalize("NFKC", text.translate(_QUOTES)).casefold(),
+}
+"""By kind, the smallest change first. `other`: typographic signs and letter case."""
+
+
+def form_of(one: str, other: str) -> str | None:
+    """The form in which two different texts are the same; None: they say different things."""
+    return next((kind for kind, form in FORMS.items() if form(one) == form(other)), None)
+
+
+def form_between(one: str, other: str, char: int) -> str | None:
+    """The form that lets two texts, which part at `char`, agree for a good while longer."""
+    at = max(one.rfind("\n", 0, char) + 1, char - FURTHER)
+    mine, theirs = one[at:], other[at:]
+    for kind, form in FORMS.items():
+        a, b = form(mine[: 8 * FURTHER]), form(theirs[: 8 * FURTHER])
+        reach = agreement(a, b)
+        if reach >= char - at + FURTHER or (reach == min(len(a), len(b)) and reach > char - at and mine[1:] and theirs[1:]):
+            return kind
+    return None
+
+
+@dataclass(slots=True)
+class Unifier:
+    """Gives every line that differs from an earlier one by its form alone that earlier line's form."""
+
+    # State: lines as first seen, by their form.
+
+    kind: str
+    roles: Sequence[str]
+    _first: dict[str, str] = field(default_factory=dict)
+
+    def unify(self, document: Document) -> Document:
+        """The prompt in one form."""
+        form = FORMS[self.kind]
+        for index, segment in list(document.content())[::-1]:
+            if segment.role in self.roles:
+                document = document.edited(index, form(segment.text) if self.plain else self._lines(segment.text))
+        return document
+
+    @property
+    def plain(self) -> bool:
+        """The form itself is a fit text; else the first one seen stands for all."""
+        return self.kind not in ("locale_number", "other")
+
+    def _lines(self, text: str) -> str:
+        form = FORMS[self.kind]
+        return "".join(self._first.setdefault(form(line), line) for line in text.splitlines(keepends=True))

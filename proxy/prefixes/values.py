@@ -1,0 +1,197 @@
+"""What a varying piece of text is, from its characters and from how it changes. Languages are not asked about.
+
+A value is first read by its form (a time, a date, an id, a number, a name); then by its behaviour over the requests: a
+date stays for a day, a session id stays for a conversation, a counter only rises, variants of a prompt come back.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+CLOCK = re.compile(r"(?<![\d:])(?:[01]?\d|2[0-4])[:.h][0-5]\d(?::[0-5]\d)?(?![\d:])|T\d{4,6}(?!\d)|\b\d{1,2}\s?[ap]\.?m\b", re.I)
+EPOCH = re.compile(r"(?<!\d)1[4-9]\d{8}(?:\d{3}){0,3}(?!\d)|(?<!\d)1[4-9]\d{8}\.\d+")
+"""Seconds since 1970 between 2014 and 2033, or their thousandths, millionths, billionths."""
+DATE = re.compile(
+    r"\b\d{4}[-/.]\d{1,2}[-/.]\d{1,2}(?!\d)|\b\d{1,2}[-/.]\d{1,2}[-/.](?:\d{4}|\d{2})\b"
+    r"|\b\d{1,2}(?:st|nd|rd|th|\.|º)?,?\s+(?:de\s+)?[^\W\d_]{3,10}\.?,?\s+(?:de\s+)?\d{4}\b"
+    r"|\b[^\W\d_]{3,10}\.?\s+\d{1,2}(?:st|nd|rd|th)?,?\s+\d{4}\b|\b(?:19|20)\d{2}(?:0[1-9]|1[0-2])(?:[0-2]\d|3[01])\b"
+    r"|\b\d{1,2}(?:st|nd|rd|th|\.|º)?\s+(?:de\s+)?[^\W\d_]{3,10}\b|\b[^\W\d_]{3,10}\s+\d{1,2}(?:st|nd|rd|th)?\b"
+    r"|\b(?:19|20)\d\d-W?\d\d\b|\d{4}年\d{1,2}月\d{1,2}日",
+    re.I,
+)
+UUID = re.compile(r"(?<![0-9a-f])[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}(?![0-9a-f])", re.I)
+ULID = re.compile(r"(?<![0-9A-Z])[0-7][0-9A-HJKMNP-TV-Z]{25}(?![0-9A-Z])")
+RANDOM = re.compile(r"(?=[A-Za-z0-9_+/=-]*\d)(?=[A-Za-z0-9_+/=-]*[A-Za-z])[A-Za-z0-9_+/=-]{4,}|\b\d{5,}\b|\b[0-9a-f]{6,}\b")
+NUMBER = re.compile(r"(?<![\w])[-+]?\d[\d.,'\u00a0\u202f ]*\d|\d")
+NAME = re.compile(r"[^\W\d_]+(?:[-'\u2019.][^\W\d_]+)*\.?")
+
+REQUEST_LABEL = re.compile(r"\b(?:request|req|trace|correlation|message|call|transaction|invocation)\b|request|trace", re.I)
+SESSION_LABEL = re.compile(r"session|conversation|conv\b|thread|chat|sess|dialog|sitzung|sess[aã]o|sesi[oó]n", re.I)
+NONCE_LABEL = re.compile(r"nonce|salt|seed|random|cache.?bust|entropy|padding|token|rnd", re.I)
+PERSON_LABEL = re.compile(r"user|name|customer|client|patient|member|account|agent|talking|speaking|falando|mit ", re.I)
+
+FEW = 8
+"""Variants of one prompt are few: more distinct texts than this are data."""
+
+LONG_WORDS = 40
+"""Words from which on a varying piece is a document, not a value."""
+
+NAME_WORDS = 4
+"""A name has at most so many words; a sentence has more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """All values seen in one place, in order of arrival."""
+
+    texts: tuple[str, ...]
+    wide: tuple[str, ...]
+    """With the constant words behind them: `12` in `12 March 2026`."""
+    times_s: tuple[float, ...]
+    talks: tuple[int, ...]
+    """Which conversation each request belongs to."""
+    label: str
+    """What stands before them, as far as it is constant."""
+
+    @property
+    def distinct(self) -> int:
+        """Different values."""
+        return len(set(self.texts))
+
+    @property
+    def switches(self) -> int:
+        """How often a value differs from the one before."""
+        return sum(a != b for a, b in zip(self.texts, self.texts[1:], strict=False))
+
+    @property
+    def returns(self) -> bool:
+        """A value comes back after another one stood in its place."""
+        return self.switches > self.distinct - 1
+
+    def share(self, test: Callable[[str], object]) -> float:
+        """The share of different values that pass a test."""
+        found = set(self.texts)
+        return sum(1 for text in found if test(text)) / len(found)
+
+    def steady(self, keys: Sequence[object]) -> bool:
+        """Within a key (a day, a conversation) the value stays nearly always."""
+        last: dict[object, str] = {}
+        same = other = 0
+        for key, text in zip(keys, self.texts, strict=True):
+            if key in last:
+                same, other = same + (last[key] == text), other + (last[key] != text)
+            last[key] = text
+        return same >= 9 * other and same > 0
+
+    def rising(self, keys: Sequence[object]) -> bool:
+        """Within a key the number in the value rises nearly always, by small steps."""
+        last: dict[object, int] = {}
+        up = down = 0
+        for key, text in zip(keys, self.texts, strict=True):
+            number = int("".join(filter(str.isdigit, text))[:15] or 0)
+            if key in last:
+                step = number - last[key]
+                up, down = up + (0 < step <= 1_000), down + (step < 0 or step > 1_000)
+            last[key] = number
+        return up > 0 and up >= 4 * down
+
+
+def kind_of(values: Values) -> str:
+    """The kind of breaker that these values make."""
+    for kind, holds in RULES:
+        if holds(values):
+            return kind
+    return "other"
+
+
+def machine_made(kind: str) -> bool:
+    """A value of this kind is written by a program and changes by itself: two of them are enough to expect a third."""
+    return kind in ("timestamp", "date", "uuid", "session_id", "nonce", "counter")
+
+
+def _most(pattern: "re.Pattern[str]") -> Callable[[Values], bool]:
+    return lambda values: values.share(pattern.search) >= 0.8
+
+
+def _days(values: Values) -> list[int]:
+    return [int(at // 86_400) for at in values.times_s]
+
+
+def _is_id(values: Values) -> bool:
+    return values.share(lambda text: UUID.search(text) or ULID.search(text) or _scrambled(text)) >= 0.8
+
+
+def _scrambled(text: str) -> bool:
+    """Letters and digits mixed, or long digits: nobody's word."""
+    return any(len(word) >= 4 for word in RANDOM.findall(text)) and len(text.split()) <= 4
+
+
+def _timestamp(values: Values) -> bool:
+    if _most(UUID)(values):
+        return False
+    return (_most(CLOCK)(values) or (_most(EPOCH)(values) and values.distinct > 1)) and not values.steady(values.talks) or (
+        _most(CLOCK)(values) and values.share(lambda text: DATE.search(text) or CLOCK.search(text)) >= 0.8
+    )
+
+
+def _date(values: Values) -> bool:
+    dates = sum(1 for text in set(values.wide) if DATE.search(text)) >= 0.8 * len(set(values.wide))
+    return dates and not _is_counter(values) and values.share(lambda text: len(text.split()) <= 8) >= 0.8
+
+
+def _is_counter(values: Values) -> bool:
+    bare = values.share(lambda text: re.fullmatch(r"\W*\d{1,9}\W*", text) is not None) >= 0.9
+    return bare and (values.rising(values.talks) or values.rising([0] * len(values.texts)))
+
+
+def _session(values: Values) -> bool:
+    if not _is_id(values):
+        return False
+    if SESSION_LABEL.search(values.label):
+        return True
+    return values.steady(values.talks) and not NONCE_LABEL.search(values.label)
+
+
+def _request_id(values: Values) -> bool:
+    if not _is_id(values) or NONCE_LABEL.search(values.label):
+        return False
+    formed = values.share(lambda text: UUID.search(text) or ULID.search(text)) >= 0.8
+    return formed or bool(REQUEST_LABEL.search(values.label))
+
+
+def _number(values: Values) -> bool:
+    return values.share(lambda text: re.fullmatch(r"\W*\d[\d.,]*\W*", text) is not None) >= 0.9
+
+
+def _name(values: Values) -> bool:
+    def person(text: str) -> bool:
+        found = text.strip(" \t\r\n.,;:!?\"'()[]<>").split()
+        return 0 < len(found) <= NAME_WORDS and all(NAME.fullmatch(word) for word in found) and found[0][:1].isupper()
+
+    handle = values.share(lambda text: "@" in text) >= 0.8
+    labelled = bool(PERSON_LABEL.search(values.label)) and values.share(lambda text: len(text.split()) <= NAME_WORDS) >= 0.8
+    return handle or values.share(person) >= 0.8 or labelled
+
+
+def _version(values: Values) -> bool:
+    return values.distinct <= FEW and values.returns
+
+
+def _document(values: Values) -> bool:
+    lengths = sorted(len(text.split()) for text in values.texts)
+    return lengths[len(lengths) // 2] >= LONG_WORDS
+
+
+RULES: tuple[tuple[str, Callable[[Values], bool]], ...] = (
+    ("docs_before_instructions", lambda values: _document(values) and not _version(values)),
+    ("timestamp", _timestamp),
+    ("session_id", _session),
+    ("uuid", _request_id),
+    ("counter", _is_counter),
+    ("date", _date),
+    ("nonce", _is_id),
+    ("nonce", lambda values: _number(values) and values.distinct > FEW),
+    ("user_name", _name),
+    ("prompt_version", _version),
+)
+"""In order: the first that holds names the kind."""
