@@ -10,6 +10,8 @@ import click
 
 VERBS = {
     "serve": ("proxy.cli.serve:serve", "Relay requests to engines and tell where their time goes."),
+    "demo": ("proxy.cli.demo:demo", "Three acts on an embedded engine: what long prompts and prefixes do to latency."),
+    "sim": ("proxy.cli.sim:sim", "Run the embedded engine, which knows the truth about every request."),
     "config": ("proxy.cli.config:config", "Check or print the settings."),
 }
 """Verb -> where it is, and what it is for; a new verb is one file and one line here."""

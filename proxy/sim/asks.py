@@ -36,7 +36,7 @@ class Ask:
     """What is asked for. (Not slotted: the answers are made once, on first use.)"""
 
     id: str
-    """Names the jobs; `<id>-<choice>` each."""
+    """As the client sees it; two requests may have the same."""
     kind: str
     """`chat`, `completion` or `generate`."""
     model: str
@@ -63,17 +63,17 @@ class Ask:
         """Why answers end."""
         return "stop" if self.limit is None or self.limit >= OWN_LENGTH * 8 else "length"
 
-    def jobs(self) -> list[Job]:
-        """One job per choice."""
+    def jobs(self, serial: int) -> list[Job]:
+        """One job per choice, named `<id>.<serial>-<choice>`."""
         prompts = [prompt for prompt in self.prompts for _ in range(self.n)]
         return [
-            Job(f"{self.id}-{index}", prompt, tuple(map(number, pieces)), self.salt, self.runner, self.finish)
+            Job(f"{self.id}.{serial}-{index}", prompt, tuple(map(number, pieces)), self.salt, self.runner, self.finish)
             for index, (prompt, pieces) in enumerate(zip(prompts, self.answers, strict=True))
         ]
 
     def choice(self, job: str) -> int:
         """Which choice a job is."""
-        return int(job[len(self.id) + 1 :])
+        return int(job.rpartition("-")[2])
 
     def text(self, token: Token) -> str:
         """The text of a token of an answer; the end mark has none."""

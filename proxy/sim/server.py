@@ -8,6 +8,7 @@ import json
 from collections.abc import Awaitable, Callable, MutableMapping
 from contextlib import suppress
 from dataclasses import asdict
+from itertools import count
 from typing import Any
 from uuid import uuid4
 
@@ -24,10 +25,10 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 
 class Server:
-    """One embedded engine. State: its drive, run by a task that lives as long as the application."""
+    """One embedded engine. State: its drive, run by a task as long as the application lives, and a serial number."""
 
     def __init__(self, face: Face, drive: Drive) -> None:
-        self._face, self._drive = face, drive
+        self._face, self._drive, self._serial = face, drive, count(1)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One ASGI connection: the lifespan, or a request."""
@@ -66,7 +67,7 @@ class Server:
     async def _work(self, ask: Ask, voice: Voice, answer: "_Answer") -> None:
         """Do the jobs and say what comes; closes the answer."""
         truths: dict[str, Truth] = {}
-        with self._drive.hearing(ask.jobs()) as heard:
+        with self._drive.hearing(ask.jobs(next(self._serial))) as heard:
             if ask.stream and voice.early:
                 await answer.begin(200, voice.content_type)
             while len(truths) < len(ask.answers):
@@ -127,9 +128,9 @@ def build(plan: Plan, clock: Clock, told: Callable[[Truth], None] = lambda truth
 
 
 def as_line(truth: Truth) -> str:
-    """The truth as one JSON line: its moments and counts, and the durations between the moments."""
+    """The truth as one JSON line: the request's id, its moments and counts, and the durations between the moments."""
     phases = {f"{name}_ns": getattr(truth, f"{name}_ns") for name in ("step_wait", "queue", "prefill", "decode")}
-    return json.dumps({**asdict(truth), **phases}) + "\n"
+    return json.dumps({"request": truth.id.rpartition(".")[0], **asdict(truth), **phases}) + "\n"
 
 
 async def _say(answer: _Answer, voice: Voice, token: Token) -> None:
