@@ -56,7 +56,7 @@ def status_of(error: ProxyError) -> int:
 def _retry(error: ProxyError) -> list[tuple[bytes, bytes]]:
     """When to come back. Whole seconds are rounded up, for a client that comes a moment early is refused again;
     clients that know `retry-after-ms` (openai-python reads it first) get the exact time."""
-    if not isinstance(error, Shed) or error.retry_after_s is None:
+    if not isinstance(error, Shed) or error.retry_after_s is None or not math.isfinite(error.retry_after_s):
         return []
     wait = max(error.retry_after_s, 0.001)
     return [(b"retry-after", b"%d" % math.ceil(wait)), (b"retry-after-ms", b"%d" % math.ceil(wait * 1000))]

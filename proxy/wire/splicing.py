@@ -80,7 +80,7 @@ def _inserted(text: bytes, name: str, value: bytes) -> bytes:
 
 def _only(text: bytes, name: str) -> Member | None:
     """The member of this name; ValueError where it stands there twice."""
-    if name.encode() not in text and b"\\" not in text:
+    if name.encode() not in text and b"\\u" not in text:  # no other escape can spell a letter
         _open(text)
         return None
     found = [member for member in members(text) if member.name == name]
