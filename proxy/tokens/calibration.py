@@ -115,13 +115,9 @@ class Calibration:
 
     def estimate(self, sample: Sample) -> Estimate:
         """What this prompt will cost, and how sure that is."""
-        present = [i for i, number in enumerate(sample) if number]
-        numbers = [sample[i] for i in present]
-        n = sum(self._weights[i] * number for i, number in zip(present, numbers, strict=True))
-        variance = _square(RESIDUE, n)
-        for i, number in zip(present, numbers, strict=True):
-            row = self._covariance[i]
-            variance += number * sum(map(mul, numbers, [row[j] for j in present]))
+        n = sum(map(mul, self._weights, sample))
+        known = zip(sample, self._covariance, strict=True)
+        variance = sum(number * sum(map(mul, row, sample)) for number, row in known if number) + _square(RESIDUE, n)
         deviation = sqrt(variance)
         return Estimate(n, self._width * deviation, deviation)
 

@@ -55,6 +55,10 @@ class Shape(NamedTuple):
     """Bytes beyond ASCII."""
 
 
+NOTHING = Shape()
+"""The shape of no text."""
+
+
 def _table(classes: dict[bytes, bytes], other: bytes) -> bytes:
     """A table for `bytes.translate`: the members of each class become its letter, the rest `other`."""
     table = bytearray(other * 256)
@@ -100,4 +104,4 @@ def measure(encoder: Encoder, text: str, data: bytes) -> Shape:
 
 def total(shapes: Iterable[Shape]) -> Shape:
     """The sum of shapes; of none, the empty shape."""
-    return Shape(*map(sum, zip(Shape(), *shapes, strict=True)))
+    return Shape(*map(sum, zip(NOTHING, *shapes, strict=True)))

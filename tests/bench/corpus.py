@@ -1,14 +1,27 @@
+# ruff: noqa: E501, RUF001, SIM905  (word lists, snippets and sentences of many scripts: data in rows)
 """Chats of many kinds, made from a seed: English, Portuguese, code, JSON, logs, tables, tools. No file is read but Python's own sources."""
 
+import argparse
+import ast
+import asyncio.base_events
+import csv
+import decimal
+import difflib
+import email.message
+import fractions
+import heapq
 import inspect
+import ipaddress
 import json
 import random
+import statistics
+import tarfile
 import textwrap
+import textwrap as tw
+import zipfile
 from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
-
-import argparse, ast, asyncio.base_events, csv, decimal, difflib, email.message, fractions, heapq, ipaddress, statistics, tarfile, textwrap as tw, zipfile  # noqa: E401, E501, I001
 
 Body = dict[str, Any]
 
@@ -186,7 +199,7 @@ def chat(rng: random.Random) -> Body:
     kind = rng.choice(list(KINDS))
     messages: list[Body] = [{"role": "system", "content": prose(rng, ENGLISH)}] if rng.random() < 0.6 else []
     tools = [tool(rng) for _ in range(rng.randint(1, 5))] if rng.random() < 0.25 else []
-    for turn in range(rng.choice((1, 1, 1, 2, 3, 6))):
+    for _ in range(rng.choice((1, 1, 1, 2, 3, 6))):
         messages.append({"role": "user", "content": KINDS[kind](rng)})
         messages += calls(rng) if tools and rng.random() < 0.5 else []
         messages.append({"role": "assistant", "content": KINDS[rng.choice((kind, "english"))](rng)})
