@@ -64,7 +64,7 @@ class InFlight:
     def dispatched(self, key: str, t: int) -> None:
         """Its request is on the way; again after a retry."""
         flight = self._flights.get(key)
-        if flight is None:
+        if flight is None or not self.runners.slotted:
             return
         flight.place = -1
         busy = [other for other in self._flights.values() if other.place >= 0]

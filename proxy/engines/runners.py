@@ -6,6 +6,9 @@ from proxy.records import Evidence, RequestFacts
 
 _V = TypeVar("_V")
 
+SLOTTED = ("ollama", "llamacpp")
+"""Kinds that work in slots. Others batch what fits: who is ahead says nothing there."""
+
 LEARNT_LIMIT = 256
 """Runners whose slots are remembered, and names whose weights are known; far more than fit one machine."""
 
@@ -32,6 +35,11 @@ class Runners:
         """The engine is (again) this one: `slots` from settings or its own word; what was learnt is void."""
         self._kind, self._version, self._set = kind, version, slots
         self._learnt: dict[str, int] = {}
+
+    @property
+    def slotted(self) -> bool:
+        """Requests wait for a slot here."""
+        return self._kind in SLOTTED
 
     def weights(self, name: str, digest: str) -> None:
         """Names with one digest share a runner: from `/api/show`'s FROM line, or `/api/tags`."""

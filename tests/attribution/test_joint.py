@@ -1,0 +1,35 @@
+from proxy.attribution.joint import since_dispatch
+from proxy.records import Outcome, Timeline, Usage
+from tests.attribution.made import line, phases, split
+
+
+def test_a_stream_is_one_sum_up_to_its_first_token() -> None:
+    breakdown = split("openai", line(217, dispatched=7, first_token=190, last_token=215))
+    assert phases(breakdown) == {"proxy": 7, "queue_prefill": 183, "decode": 25, "delivery": 2}
+
+
+def test_a_body_that_is_no_stream_is_one_sum() -> None:
+    assert phases(split("openai", line(3000, last_byte=2999, head=2990))) == {"engine": 2999, "delivery": 1}
+
+
+def test_all_output_in_one_event_hides_the_end_of_prefill() -> None:
+    one_event = line(100, first_token=90)
+    assert phases(split("openai", one_event)) == {"engine": 90, "delivery": 10}
+    assert phases(split("openai", one_event, None, Usage(5, 18))) == {"engine": 90, "delivery": 10}
+    assert phases(split("openai", one_event, None, Usage(5, 1))) == {"queue_prefill": 90, "delivery": 10}
+
+
+def test_an_abort_after_the_first_token_keeps_it() -> None:
+    breakdown = split("openai", line(100, first_token=90, last_byte=None), outcome=Outcome.CLIENT_GONE)
+    assert phases(breakdown) == {"queue_prefill": 90, "unattributed": 10}
+
+
+def test_several_prompts_are_read_while_others_are_written() -> None:
+    breakdown = split("openai", line(100, first_token=40, last_token=90), prompts=2)
+    assert phases(breakdown) == {"queue_prefill": 40, "prefill_decode": 50, "delivery": 10}
+
+
+def test_marks_count_from_dispatch() -> None:
+    assert since_dispatch(Timeline(0.0, 9, dispatched_ns=2), 5) == 3
+    assert since_dispatch(Timeline(0.0, 9, dispatched_ns=2), None) is None
+    assert since_dispatch(Timeline(0.0, 9), 5) is None

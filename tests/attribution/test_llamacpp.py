@@ -1,0 +1,57 @@
+from proxy.attribution.ladder import attribute
+from proxy.records import Class
+from tests.attribution.made import finished, line, phases, report, split
+
+SAID = report("llamacpp.timings", prefill=400, decode=500)
+
+
+def test_the_head_ends_the_queue() -> None:
+    done = finished("llamacpp", line(1000, head=90, first_token=495, last_token=990), SAID)
+    assert phases(attribute(done)) == {"step_wait": 5, "queue": 90, "prefill": 400, "decode": 500, "delivery": 5}
+    (queue,) = [phase for phase in attribute(done).phases if phase.name == "queue"]
+    assert (queue.klass, queue.source) == (Class.DERIVED, "llamacpp.head")
+
+
+def test_a_head_that_overlaps_the_prompt_time_is_cut_to_what_is_left() -> None:
+    found = phases(split("llamacpp", line(1000, head=92, first_token=490, last_token=985), SAID))
+    assert (found["queue"], "step_wait" in found) == (90, False)
+
+
+def test_old_builds_send_their_head_with_the_first_token() -> None:
+    done = finished("llamacpp", line(1000, head=489.5, first_token=490, last_token=985), SAID)
+    (queue,) = [phase for phase in attribute(done).phases if phase.name == "queue"]
+    assert (queue.ns, queue.source) == (90_000_000, "llamacpp.timings")
+
+
+def test_a_body_that_is_no_stream_leaves_a_residual() -> None:
+    free = split("llamacpp", line(1000, head=999), SAID, slots=2, ahead=1)
+    assert phases(free) == {"frontend": 100, "prefill": 400, "decode": 500}
+    taken = split("llamacpp", line(1000, head=999), SAID, slots=1, ahead=1, contended=80)
+    assert phases(taken) == {"queue": 80, "frontend": 20, "prefill": 400, "decode": 500}
+
+
+def test_figures_of_the_first_prompt_do_not_stand_for_all() -> None:
+    said = report("llamacpp.timings", prefill=40, decode=50, covers_all=False)
+    stream = line(1000, head=90, first_token=200, last_token=990, choices=2)
+    assert phases(split("llamacpp", stream, said)) == {"queue": 90, "prefill_decode": 900, "delivery": 10}
+    assert phases(split("llamacpp", line(1000), said, prompts=2)) == {"engine": 1000}
+
+
+def test_without_timings_the_wire_splits_a_stream() -> None:
+    found = phases(split("llamacpp", line(1000, head=90, first_token=490, last_token=990)))
+    assert found == {"queue": 90, "prefill": 400, "decode": 500, "delivery": 10}
+
+
+def test_without_timings_head_and_first_token_together_split_nothing() -> None:
+    found = phases(split("llamacpp", line(1000, head=489, first_token=490, last_token=990)))
+    assert found == {"queue_prefill": 490, "decode": 500, "delivery": 10}
+
+
+def test_without_timings_one_event_hides_the_end_of_prefill() -> None:
+    found = phases(split("llamacpp", line(1000, head=90, first_token=990)))
+    assert found == {"queue": 90, "prefill_decode": 900, "delivery": 10}
+
+
+def test_without_a_head_nothing_is_split() -> None:
+    found = phases(split("llamacpp", line(1000, head=None, first_token=990, last_token=995), SAID))
+    assert found == {"frontend": 100, "prefill": 400, "decode": 500}

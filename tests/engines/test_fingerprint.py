@@ -1,0 +1,169 @@
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.engines.fingerprint import PROBES, SIGNS, Answers, Fingerprint, identify, resident, weights
+
+GONE = (404, [], b"404 page not found")
+
+
+def ok(body: object, *headers: tuple[bytes, bytes]) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
+    return 200, list(headers), body.encode() if isinstance(body, str) else json.dumps(body).encode()
+
+
+def models(owner: str, *names: str, **more: object) -> dict[str, object]:
+    return {"object": "list", "data": [{"id": name, "owned_by": owner, **more} for name in names]}
+
+
+DIGEST = "765525e6017ab6ad369d812befc610782d2c43da14435f795b5922a44187b6aa"
+OLLAMA: Answers = {
+    "/": ok("Ollama is running"),
+    "/api/version": ok({"version": "0.33.0-rc2"}),
+    "/version": GONE,
+    "/v1/models": ok(models("library", "smollm2:135m")),
+    "/props": GONE,
+    "/get_server_info": GONE,
+    "/api/tags": ok({"models": [{"name": "smollm2:135m", "digest": DIGEST}, {"name": "other:1b", "digest": ""}]}),
+    "/api/ps": ok({"models": [{"name": "smollm2:135m", "digest": DIGEST, "context_length": 4096}]}),
+}
+VLLM: Answers = {
+    "/": GONE,
+    "/version": ok({"version": "0.32.0"}),
+    "/v1/models": ok(models("vllm", "m", "lora", max_model_len=4096)),
+}
+LLAMACPP: Answers = {
+    "/": (404, [(b"Server", b"llama.cpp")], b"{}"),
+    "/v1/models": ok(models("llamacpp", "smollm2-135m"), (b"server", b"llama.cpp")),
+    "/props": ok({"total_slots": 2, "build_info": "b10434-0c1e", "default_generation_settings": {"n_ctx": 2048}}),
+}
+SGLANG: Answers = {
+    "/": ok("SGLang is running"),
+    "/api/version": ok({"version": "0.12"}),
+    "/v1/models": ok(models("sglang", "m", max_model_len=8192)),
+    "/get_server_info": ok({"model_path": "m", "version": "0.5.23"}),
+}
+
+
+def test_ollama() -> None:
+    assert identify(OLLAMA) == Fingerprint(
+        kind="ollama",
+        version="0.33.0-rc2",
+        models=("smollm2:135m", "other:1b"),
+        windows=(("smollm2:135m", 4096),),
+        digests=(("smollm2:135m", DIGEST),),
+        answers=True,
+    )
+
+
+def test_vllm() -> None:
+    found = identify(VLLM)
+    assert (found.kind, found.version, found.models) == ("vllm", "0.32.0", ("m", "lora"))
+    assert (found.window("m"), found.window("x"), found.window(None)) == (4096, None, None)
+
+
+def test_llamacpp() -> None:
+    found = identify(LLAMACPP)
+    assert (found.kind, found.version, found.slots) == ("llamacpp", "b10434-0c1e", 2)
+    assert (found.window("anything"), found.window(None)) == (2048, 2048)
+
+
+def test_sglang_also_where_it_emulates_ollama() -> None:
+    found = identify(SGLANG)
+    assert (found.kind, found.version, found.models) == ("sglang", "0.5.23", ("m",))
+
+
+@pytest.mark.parametrize(
+    ("kind", "answers"),
+    [
+        ("sglang", {"/v1/models": ok(models("sglang", "m"))}),
+        ("sglang", {"/get_server_info": ok({"model_path": "m"})}),
+        ("llamacpp", {"/v1/models": ok(models("llamacpp", "m"))}),
+        ("llamacpp", {"/props": ok({"build_info": "b1"})}),
+        ("llamacpp", {"/api/tags": ok({"models": []}, (b"server", b"llama.cpp"))}),
+        ("ollama", {"/v1/models": ok(models("library", "m")), "/api/version": ok({"version": "1"})}),
+        ("openai", {"/": ok("Ollama is running")}),
+        ("openai", {"/version": ok({"version": "1"})}),
+        ("openai", {"/v1/models": ok(models("me", "m"))}),
+        ("openai", {}),
+    ],
+)
+def test_one_sign_is_enough_where_it_is_its_own(kind: str, answers: Answers) -> None:
+    assert identify(answers).kind == kind
+
+
+@pytest.mark.parametrize(
+    ("answers", "alive"),
+    [
+        ({}, False),
+        ({"/": (503, [], b"")}, False),
+        ({"/": (502, [], b""), "/props": (401, [], b"")}, True),
+        ({"/": GONE}, True),
+    ],
+)
+def test_any_answer_that_is_no_failing_gateway_is_an_answer(answers: Answers, alive: bool) -> None:
+    assert identify(answers).answers is alive
+
+
+def test_another_version_or_number_of_slots_is_another_engine() -> None:
+    one = identify(LLAMACPP)
+    assert one.identity == identify({**LLAMACPP, "/v1/models": GONE}).identity
+    more = ok({"total_slots": 4, "build_info": "b10434-0c1e"})
+    assert one.identity != identify({**LLAMACPP, "/props": more}).identity
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(
+            st.sampled_from(["data", "models", "id", "name", "owned_by", "version", "n_ctx", "total_slots", "digest"]),
+            inner,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(PROBES),
+        st.tuples(
+            st.sampled_from([200, 404, 500]),
+            st.just([(b"server", b"x")]),
+            JSON.map(lambda x: json.dumps(x).encode()) | st.binary(),
+        ),
+    ),
+    st.sampled_from([{}, OLLAMA, VLLM, LLAMACPP, SGLANG]),
+)
+def test_garbage_says_nothing_and_raises_nothing(garbage: dict[str, object], engine: Answers) -> None:
+    found = identify({**engine, **garbage})  # type: ignore[dict-item]
+    assert found.kind in {*SIGNS, "openai"}
+    assert all(isinstance(name, str) and name for name in found.models)
+    assert all(tokens > 0 for _, tokens in found.windows)
+    assert found.slots is None or found.slots > 0
+
+
+def test_deep_nesting_and_huge_numbers_say_nothing() -> None:
+    deep = (200, [], b"[" * 100_000)
+    huge = ok({"total_slots": 10**30, "build_info": "b", "default_generation_settings": {"n_ctx": True}})
+    found = identify({"/": deep, "/api/tags": deep, "/props": huge})
+    assert (found.kind, found.slots, found.windows) == ("llamacpp", None, ())
+
+
+def test_what_is_in_memory_is_read_by_name() -> None:
+    assert resident(json.dumps({"models": [{"name": "a:1"}, {"name": 3}, 4, {"name": "b:2"}]}).encode()) == {
+        "a:1",
+        "b:2",
+    }
+    for junk in (b"", b"[]", b'{"models": 3}', b"\xff"):
+        assert resident(junk) == frozenset()
+
+
+def test_weights_are_told_by_the_from_line() -> None:
+    head = "# Modelfile generated by\n# FROM smollm2:135m\n\n"
+    for path in (f"/models/blobs/sha256-{DIGEST}", f"sha256:{DIGEST}", f"C:\\models\\sha256-{DIGEST}"):
+        assert weights(json.dumps({"modelfile": f"{head}FROM {path}\nTEMPLATE x"}).encode()) == DIGEST
+    for junk in (b"", b"[]", b'{"modelfile": 3}', b'{"modelfile": "FROM llama3"}'):
+        assert weights(junk) is None

@@ -1,0 +1,190 @@
+from proxy.engines.inflight import LIMIT, InFlight
+from proxy.engines.runners import Runners
+from proxy.records import Evidence, RequestFacts
+
+MS = 1_000_000
+
+
+def facts(model: str = "a", **options: str) -> RequestFacts:
+    return RequestFacts("ollama", "chat", "inference", model=model, options=tuple(options.items()))
+
+
+def table(slots: int | None = None, kind: str = "ollama") -> InFlight:
+    return InFlight(Runners(kind, "1", slots))
+
+
+def sent(it: InFlight, key: str, at_ms: int, what: RequestFacts | None = None) -> None:
+    it.began(key, at_ms * MS, what or facts())
+    it.dispatched(key, at_ms * MS)
+
+
+def test_alone_nothing_is_ahead() -> None:
+    it = table(1)
+    sent(it, "x", 0)
+    it.first_token("x", 5 * MS)
+    assert it.ended("x", 9 * MS) == Evidence(kind="ollama", version="1", slots=1)
+    assert (len(it), repr(it)) == (0, "<InFlight 0>")
+
+
+def test_all_slots_are_taken_until_fewer_than_slots_of_those_ahead_are_left() -> None:
+    it = table(2)
+    for at, key in enumerate("abcx"):
+        sent(it, key, at)
+    sent(it, "later", 4)
+    it.ended("a", 10 * MS)
+    it.ended("later", 11 * MS)
+    it.ended("b", 20 * MS)
+    it.ended("c", 30 * MS)
+    evidence = it.ended("x", 40 * MS)
+    assert (evidence.ahead, evidence.contended_ns, evidence.slots) == (3, (20 - 3) * MS, 2)
+
+
+def test_an_exchange_that_leaves_before_a_slot_is_free_was_contended_all_along() -> None:
+    it = table(1)
+    sent(it, "a", 0)
+    sent(it, "x", 5)
+    evidence = it.ended("x", 25 * MS)
+    assert (evidence.ahead, evidence.contended_ns) == (1, 20 * MS)
+
+
+def test_a_free_slot_is_not_contended() -> None:
+    it = table(4)
+    sent(it, "a", 0)
+    sent(it, "x", 5)
+    it.ended("a", 10 * MS)
+    evidence = it.ended("x", 20 * MS)
+    assert (evidence.ahead, evidence.contended_ns) == (1, 0)
+
+
+def test_other_models_do_not_take_slots() -> None:
+    it = table(1)
+    sent(it, "a", 0, facts("other"))
+    sent(it, "x", 5)
+    assert it.rivals("x") == {"other"}
+    it.ended("a", 30 * MS)
+    evidence = it.ended("x", 60 * MS)
+    assert (evidence.ahead, evidence.others_done_ns, evidence.swapped) == (0, 25 * MS, None)
+
+
+def test_only_the_last_of_the_others_counts() -> None:
+    it = table(1)
+    sent(it, "a", 0, facts("other"))
+    sent(it, "b", 1, facts("other"))
+    sent(it, "x", 5)
+    it.ended("b", 30 * MS)
+    it.ended("a", 40 * MS)
+    assert it.ended("x", 60 * MS).others_done_ns == 35 * MS
+
+
+def test_who_still_answers_at_our_first_token_had_not_to_go() -> None:
+    it = table(1)
+    sent(it, "a", 0, facts("other"))
+    sent(it, "x", 5)
+    it.first_token("x", 10 * MS)
+    evidence = it.ended("x", 60 * MS)
+    assert (evidence.others_done_ns, evidence.swapped) == (None, False)
+
+
+def test_other_options_on_the_same_weights_always_have_to_go() -> None:
+    it = table(1)
+    sent(it, "a", 0, facts(num_ctx="2048"))
+    sent(it, "x", 5, facts(num_ctx="4096"))
+    it.ended("a", 30 * MS)
+    it.first_token("x", 50 * MS)
+    evidence = it.ended("x", 60 * MS)
+    assert (evidence.ahead, evidence.others_done_ns, evidence.swapped) == (1, 25 * MS, True)
+
+
+def test_a_retry_counts_from_its_last_dispatch() -> None:
+    it = table(1)
+    sent(it, "a", 0)
+    sent(it, "x", 5)
+    it.ended("a", 10 * MS)
+    it.dispatched("x", 12 * MS)
+    assert it.ended("x", 20 * MS) == Evidence(kind="ollama", version="1", slots=1)
+
+
+def test_one_that_was_never_sent_has_no_evidence_and_is_ahead_of_nobody() -> None:
+    it = table(1)
+    it.began("a", 0, facts())
+    sent(it, "x", 5)
+    assert it.ended("a", 9 * MS) == Evidence(kind="ollama", version="1", slots=1)
+    assert it.ended("x", 10 * MS).ahead == 0
+
+
+def test_an_engine_without_slots_is_only_counted() -> None:
+    it = table(kind="vllm")
+    sent(it, "a", 0)
+    sent(it, "x", 5)
+    it.first_token("x", 10 * MS)
+    assert len(it) == 2
+    assert it.ended("x", 90 * MS) == Evidence(kind="vllm", version="1")
+
+
+def test_strangers_change_nothing() -> None:
+    it = table()
+    it.dispatched("nobody", 1)
+    it.first_token("nobody", 1)
+    assert it.rivals("nobody") == frozenset()
+    assert it.ended("nobody", 1) == Evidence(kind="ollama", version="1")
+    assert len(it) == 0
+
+
+def decoding(it: InFlight, *keys: str) -> None:
+    for key in keys:
+        sent(it, key, 0)
+        it.first_token(key, 10 * MS)
+
+
+def test_slots_are_as_many_as_decode_at_once_for_long_enough() -> None:
+    it = table()
+    decoding(it, "a", "b", "c")
+    sent(it, "queued", 0)
+    evidence = it.ended("a", 200 * MS)
+    assert evidence.slots == 3
+
+
+def test_a_moment_together_teaches_nothing() -> None:
+    it = table()
+    decoding(it, "a")
+    sent(it, "b", 1)
+    it.first_token("b", 199 * MS)
+    assert it.ended("a", 200 * MS).slots == 1
+    assert it.ended("b", 201 * MS).slots == 1
+
+
+def test_a_stream_that_began_just_now_teaches_one_slot() -> None:
+    it = table()
+    decoding(it, "a")
+    sent(it, "b", 190)
+    it.first_token("b", 195 * MS)
+    assert it.ended("b", 200 * MS).slots == 1
+
+
+def test_served_at_once_while_others_stay_teaches_their_number() -> None:
+    it = table()
+    for key in ("a", "b"):
+        sent(it, key, 0)
+    sent(it, "x", 1)
+    assert it.ended("x", 200 * MS, wait_ns=3 * MS).slots == 3
+
+
+def test_served_after_a_wait_teaches_nothing_of_those_ahead() -> None:
+    it = table()
+    sent(it, "a", 0)
+    sent(it, "x", 1)
+    assert it.ended("x", 400 * MS, wait_ns=100 * MS).slots == 1
+
+
+def test_without_a_start_nothing_is_learnt() -> None:
+    it = table()
+    sent(it, "x", 0)
+    assert it.ended("x", 400 * MS).slots is None
+
+
+def test_a_missing_end_does_not_fill_memory() -> None:
+    it = table(1)
+    for n in range(LIMIT + 5):
+        it.began(str(n), n, facts())
+    assert len(it) == LIMIT
+    assert it.rivals("0") == frozenset()

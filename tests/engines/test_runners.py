@@ -1,0 +1,76 @@
+from proxy.engines.runners import LEARNT_LIMIT, Runner, Runners, full_name
+from proxy.records import Evidence, RequestFacts
+
+
+def facts(model: str | None, dialect: str = "ollama", **options: str) -> RequestFacts:
+    return RequestFacts(dialect, "chat", "inference", model=model, options=tuple(options.items()))
+
+
+def test_a_name_without_a_tag_is_latest() -> None:
+    assert full_name("m") == "m:latest"
+    assert full_name("m:1b") == "m:1b"
+    assert full_name("host:5000/me/m") == "host:5000/me/m:latest"
+
+
+def test_names_on_the_same_weights_share_a_runner() -> None:
+    runners = Runners("ollama")
+    assert runners.of(facts("a")) != runners.of(facts("b"))
+    runners.weights("a", "d1")
+    runners.weights("b:latest", "d1")
+    assert runners.of(facts("a")) == runners.of(facts("b")) == Runner("d1")
+
+
+def test_options_tell_runners_apart_only_on_native_routes() -> None:
+    runners = Runners("ollama")
+    assert runners.of(facts("a", num_ctx="2048")) != runners.of(facts("a"))
+    assert runners.of(facts("a", num_ctx="1", num_gpu="2")) == runners.of(facts("a", num_gpu="2", num_ctx="1"))
+    assert runners.of(facts("a", "openai", num_ctx="2048")) == runners.of(facts("a"))
+
+
+def test_other_engines_have_one_runner() -> None:
+    runners = Runners("llamacpp", "b1", 4)
+    assert runners.of(facts("a")) == runners.of(facts("b", num_ctx="1")) == Runner("")
+    assert Runners("ollama").of(facts(None)) == Runner("")
+    assert runners.evidence(Runner("")) == Evidence(kind="llamacpp", version="b1", slots=4)
+
+
+def test_slots_are_learnt_upwards_until_the_engine_restarts() -> None:
+    runners = Runners("ollama", "0.33.0")
+    assert runners.slots(Runner("a")) is None
+    for held in (1, 3, 2):
+        runners.learn(Runner("a"), held)
+    assert (runners.slots(Runner("a", (("num_ctx", "1"),))), runners.slots(Runner("b"))) == (3, None)
+    assert runners.evidence(None) == Evidence(kind="ollama", version="0.33.0")
+    runners.restarted("ollama", "0.34.0", None)
+    assert runners.slots(Runner("a")) is None
+
+
+def test_slots_that_are_set_are_not_learnt() -> None:
+    runners = Runners("ollama", None, 2)
+    runners.learn(Runner("a"), 5)
+    assert runners.slots(Runner("a")) == 2
+
+
+def test_only_ollamas_slots_are_learnt() -> None:
+    runners = Runners("vllm")
+    runners.learn(Runner(""), 5)
+    assert runners.slots(Runner("")) is None
+
+
+def test_a_rival_that_is_still_in_memory_had_not_to_go() -> None:
+    runners = Runners("ollama")
+    assert runners.had_to_go(frozenset({"a"}), frozenset({"b:latest"}))
+    assert not runners.had_to_go(frozenset({"a"}), frozenset({"a:latest", "b:latest"}))
+    runners.weights("a", "d")
+    runners.weights("twin", "d")
+    assert not runners.had_to_go(frozenset({"a"}), frozenset({"twin:latest"}))
+
+
+def test_what_is_remembered_is_bounded() -> None:
+    runners = Runners("ollama")
+    for n in range(LEARNT_LIMIT + 10):
+        runners.weights(f"m{n}", "d")
+        runners.learn(Runner(f"w{n}"), 1)
+    assert runners.of(facts("m0")) == Runner("m0:latest")
+    assert runners.of(facts("m200")) == Runner("d")
+    assert (runners.slots(Runner("w0")), runners.slots(Runner("w200"))) == (None, 1)
