@@ -322,8 +322,11 @@ async def _uploaded(line: Line, stream: httpx.AsyncByteStream, length: str | Non
 
 
 def _mark_sent(request: httpx.Request) -> None:
-    if (sent := request.extensions.get("sent")) is not None:
-        sent()
+    request.extensions.get("sent", _nobody)()
+
+
+def _nobody() -> None:
+    """Nobody asked when the request was sent."""
 
 
 def _translated(table: Mapping[type[Exception], type[httpx.TransportError]], error: Exception) -> httpx.TransportError:
