@@ -113,7 +113,9 @@ class Search:
             if not found:
                 return
             first = min(one.position for one in found)
-            rivals = sorted((one for one in found if one.position <= first + NEAR), key=lambda one: one.position)[:RIVALS]
+            rivals = sorted((one for one in found if one.position <= first + NEAR), key=lambda one: one.position)[
+                :RIVALS
+            ]
             refused.update((one.kind, one.carriers) for one in rivals)
             tried = [(*self._try(one, current, before), one) for one in rivals]
             saved, after, repaired, proposal = max(tried, key=lambda one: one[0])
@@ -122,7 +124,9 @@ class Search:
             if saved > 0:
                 current, before = repaired, after
 
-    def _try(self, proposal: Proposal, current: Sequence[Document], before: Outcome) -> tuple[int, Outcome, list[Document]]:
+    def _try(
+        self, proposal: Proposal, current: Sequence[Document], before: Outcome
+    ) -> tuple[int, Outcome, list[Document]]:
         repaired = proposal.repair(current)
         after = self._replay.run(repaired)
         return gain(proposal.fix, before, after), after, repaired
@@ -250,7 +254,9 @@ def _histories(documents: Sequence[Document], found: Sequence[Link | None]) -> I
         undo = [kind]
         repaired = restored(documents, found, undo)
         places = [parting(documents[k].segments, repaired[k].segments) for k in members]
-        at = [(offset(documents[k].segments, *place), k, place) for k, place in zip(members, places, strict=True) if place]
+        at = [
+            (offset(documents[k].segments, *place), k, place) for k, place in zip(members, places, strict=True) if place
+        ]
         if at:
             position, k, (index, char) = min(at)
             segment = documents[k].segments[index]

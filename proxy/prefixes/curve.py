@@ -8,10 +8,18 @@ Above a size keys are sampled by their hash (SHARDS, Waldspurger et al., FAST'15
 into a fixed share of the space, and distances are scaled up by that share.
 """
 
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 
 INFINITE = 1 << 60
 """The distance of a key never seen, and the size of a cache without a limit."""
+
+EXACT = 65_536
+"""Keys up to which a curve is exact: a million tokens, about 15 MB."""
+
+STEPS = 8
+"""Buckets an octave of sizes."""
 
 
 class Stack:
@@ -35,6 +43,10 @@ class Stack:
 
     def __contains__(self, key: int) -> bool:
         return key in self._last
+
+    def __iter__(self) -> Iterator[int]:
+        """Keys from the least to the most recently used."""
+        return iter(self._last)
 
     def distance(self, key: int) -> int:
         """Keys used after this one was; `INFINITE` for a key that was never used."""
@@ -89,15 +101,77 @@ class Stack:
                 self._tree[parent] += self._tree[at]
 
 
-def reuse(stack: Stack, keys: Sequence[int], usable: int, sizes: Sequence[int]) -> list[int]:
-    """Leading blocks that caches of these sizes (in blocks) would give, before the request itself is counted."""
-    found = [usable] * len(sizes)
-    open_ = set(range(len(sizes)))
-    for k in range(usable):
-        distance = stack.distance(keys[k])
-        for which in [w for w in open_ if distance >= sizes[w]]:
-            found[which] = k
-            open_.discard(which)
-        if not open_:
+def reach(stack: Stack, keys: Sequence[int], usable: int) -> list[int]:
+    """For each leading block that was ever used: the size of the smallest cache that would give it, less one.
+
+    A block counts only when all before it are there too, so the figures never fall.
+    """
+    found, most = [], 0
+    for key in keys[:usable]:
+        most = max(most, stack.distance(key))
+        if most >= INFINITE:
             break
+        found.append(most)
     return found
+
+
+def reuse(reached: Sequence[int], size: int) -> int:
+    """Leading blocks that a cache of this size (in blocks) gives."""
+    return bisect_left(reached, size)
+
+
+class Curve:
+    """The hits of caches of every size, over all requests seen, in bounded memory.
+
+    Exact until `EXACT` keys are known; then every second key is dropped, again and again, and what is left stands for
+    the rest.
+    """
+
+    # State: the stack of the keys followed, one in how many is followed, blocks and hits by bucket of size.
+
+    def __init__(self, exact: int = EXACT) -> None:
+        self._exact = exact
+        self._stack = Stack()
+        self._every = 1
+        self._blocks = 0.0
+        self._hits: Counter[int] = Counter()
+
+    @property
+    def every(self) -> int:
+        """One key in so many is followed; 1: the figures are exact, to the width of a bucket."""
+        return self._every
+
+    def add(self, keys: Sequence[int], usable: int, held: Iterable[int]) -> None:
+        """Count a request: the blocks it looks up, how many it can use, and the blocks kept after it."""
+        every = self._every
+        followed = [key for key in keys if key % every == 0]
+        asked = sum(1 for key in keys[:usable] if key % every == 0)
+        self._blocks += len(keys)
+        for distance in reach(self._stack, followed, asked):
+            self._hits[_bucket(distance * every)] += every
+        self._stack.touch(reversed([key for key in held if key % every == 0]))
+        if len(self._stack) > self._exact:
+            self._thin()
+
+    def rate(self, size: int) -> float:
+        """The share of full blocks that a cache of this many blocks would have given."""
+        hits = sum(count for bucket, count in self._hits.items() if bucket <= _bucket(size - 1))
+        return min(1.0, hits / self._blocks) if self._blocks else 0.0
+
+    def points(self, sizes: Iterable[int]) -> list[tuple[int, float]]:
+        """The curve at these sizes, in blocks."""
+        return [(size, self.rate(size)) for size in sizes]
+
+    def _thin(self) -> None:
+        self._every *= 2
+        kept = [key for key in self._stack if key % self._every == 0]
+        self._stack = Stack()
+        self._stack.touch(kept)
+
+
+def _bucket(size: int) -> int:
+    """Sizes in steps of an eighth of an octave at least: exact below 16."""
+    if size < 2 * STEPS:
+        return max(size, 0)
+    shift = size.bit_length() - STEPS.bit_length()
+    return (size >> shift) + STEPS * shift

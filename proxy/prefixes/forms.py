@@ -16,7 +16,12 @@ FURTHER = 48
 
 _BOM = re.compile("[\ufeff\u200b\u2060]")
 _TRAILING = re.compile(r"[^\S\r\n]+(?=\r?\n|\Z)")
-_BLANKS = ((re.compile(r"\r\n?"), "\n"), (re.compile(r"[^\S\n]+"), " "), (re.compile(r" ?\n ?"), "\n"), (re.compile(r"\n{3,}"), "\n\n"))
+_BLANKS = (
+    (re.compile(r"\r\n?"), "\n"),
+    (re.compile(r"[^\S\n]+"), " "),
+    (re.compile(r" ?\n ?"), "\n"),
+    (re.compile(r"\n{3,}"), "\n\n"),
+)
 _GROUPED = re.compile(r"\d[\d.,'\u2019\u00a0\u202f ]*\d")
 _SEPARATORS = re.compile(r"[.,'\u2019\u00a0\u202f ]")
 _QUOTES = {ord(a): b for a, b in zip("\u2018\u2019\u201c\u201d\u2013\u2014\u2026\u00a0", "''\"\"--. ", strict=True)}
@@ -58,7 +63,9 @@ def form_between(one: str, other: str, char: int) -> str | None:
     for kind, form in FORMS.items():
         a, b = form(mine[: 8 * FURTHER]), form(theirs[: 8 * FURTHER])
         reach = agreement(a, b)
-        if reach >= char - at + FURTHER or (reach == min(len(a), len(b)) and reach > char - at and mine[1:] and theirs[1:]):
+        if reach >= char - at + FURTHER or (
+            reach == min(len(a), len(b)) and reach > char - at and mine[1:] and theirs[1:]
+        ):
             return kind
     return None
 

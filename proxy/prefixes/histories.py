@@ -73,7 +73,9 @@ def links(documents: Sequence[Document]) -> list[Link | None]:
     return found
 
 
-def _link(number: int, talks: Sequence[list[Turn]], asked: Sequence[list[str]], recent: dict[str, list[int]]) -> Link | None:
+def _link(
+    number: int, talks: Sequence[list[Turn]], asked: Sequence[list[str]], recent: dict[str, list[int]]
+) -> Link | None:
     mine, talk = asked[number], talks[number]
     places = [k for k, turn in enumerate(talk) if turn.role == "user"]
     for last in range(len(mine) - 1, max(-1, len(mine) - 4), -1):

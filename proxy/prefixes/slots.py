@@ -223,4 +223,6 @@ def sentence(text: str, begin: int, end: int) -> tuple[int, int]:
     right = stop.end() if stop else len(text)
     if (begin - left) + (right - end) > SENTENCE:
         return begin, end
+    while left and text[left - 1] == " " and text[right : right + 1] in ("", "\n"):
+        left -= 1
     return left, right

@@ -8,7 +8,9 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-CLOCK = re.compile(r"(?<![\d:])(?:[01]?\d|2[0-4])[:.h][0-5]\d(?::[0-5]\d)?(?![\d:])|T\d{4,6}(?!\d)|\b\d{1,2}\s?[ap]\.?m\b", re.I)
+CLOCK = re.compile(
+    r"(?<![\d:])(?:[01]?\d|2[0-4])[:.h][0-5]\d(?::[0-5]\d)?(?![\d:])|T\d{4,6}(?!\d)|\b\d{1,2}\s?[ap]\.?m\b", re.I
+)
 EPOCH = re.compile(r"(?<!\d)1[4-9]\d{8}(?:\d{3}){0,3}(?!\d)|(?<!\d)1[4-9]\d{8}\.\d+")
 """Seconds since 1970 between 2014 and 2033, or their thousandths, millionths, billionths."""
 DATE = re.compile(
@@ -21,11 +23,15 @@ DATE = re.compile(
 )
 UUID = re.compile(r"(?<![0-9a-f])[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}(?![0-9a-f])", re.I)
 ULID = re.compile(r"(?<![0-9A-Z])[0-7][0-9A-HJKMNP-TV-Z]{25}(?![0-9A-Z])")
-RANDOM = re.compile(r"(?=[A-Za-z0-9_+/=-]*\d)(?=[A-Za-z0-9_+/=-]*[A-Za-z])[A-Za-z0-9_+/=-]{4,}|\b\d{5,}\b|\b[0-9a-f]{6,}\b")
+RANDOM = re.compile(
+    r"(?=[A-Za-z0-9_+/=-]*\d)(?=[A-Za-z0-9_+/=-]*[A-Za-z])[A-Za-z0-9_+/=-]{4,}|\b\d{5,}\b|\b[0-9a-f]{6,}\b"
+)
 NUMBER = re.compile(r"(?<![\w])[-+]?\d[\d.,'\u00a0\u202f ]*\d|\d")
 NAME = re.compile(r"[^\W\d_]+(?:[-'\u2019.][^\W\d_]+)*\.?")
 
-REQUEST_LABEL = re.compile(r"\b(?:request|req|trace|correlation|message|call|transaction|invocation)\b|request|trace", re.I)
+REQUEST_LABEL = re.compile(
+    r"\b(?:request|req|trace|correlation|message|call|transaction|invocation)\b|request|trace", re.I
+)
 SESSION_LABEL = re.compile(r"session|conversation|conv\b|thread|chat|sess|dialog|sitzung|sess[aã]o|sesi[oó]n", re.I)
 NONCE_LABEL = re.compile(r"nonce|salt|seed|random|cache.?bust|entropy|padding|token|rnd", re.I)
 PERSON_LABEL = re.compile(r"user|name|customer|client|patient|member|account|agent|talking|speaking|falando|mit ", re.I)
@@ -129,8 +135,10 @@ def _scrambled(text: str) -> bool:
 def _timestamp(values: Values) -> bool:
     if _most(UUID)(values):
         return False
-    return (_most(CLOCK)(values) or (_most(EPOCH)(values) and values.distinct > 1)) and not values.steady(values.talks) or (
-        _most(CLOCK)(values) and values.share(lambda text: DATE.search(text) or CLOCK.search(text)) >= 0.8
+    return (
+        (_most(CLOCK)(values) or (_most(EPOCH)(values) and values.distinct > 1))
+        and not values.steady(values.talks)
+        or (_most(CLOCK)(values) and values.share(lambda text: DATE.search(text) or CLOCK.search(text)) >= 0.8)
     )
 
 
@@ -165,11 +173,13 @@ def _number(values: Values) -> bool:
 
 def _name(values: Values) -> bool:
     def person(text: str) -> bool:
-        found = text.strip(" \t\r\n.,;:!?\"'()[]<>").split()
+        found = re.split(r"[,;(]", text.strip(" \t\r\n.,;:!?\"'()[]<>"))[0].split()
         return 0 < len(found) <= NAME_WORDS and all(NAME.fullmatch(word) for word in found) and found[0][:1].isupper()
 
     handle = values.share(lambda text: "@" in text) >= 0.8
-    labelled = bool(PERSON_LABEL.search(values.label)) and values.share(lambda text: len(text.split()) <= NAME_WORDS) >= 0.8
+    labelled = (
+        bool(PERSON_LABEL.search(values.label)) and values.share(lambda text: len(text.split()) <= NAME_WORDS) >= 0.8
+    )
     return handle or values.share(person) >= 0.8 or labelled
 
 

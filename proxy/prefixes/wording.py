@@ -1,0 +1,129 @@
+"""An audit in words and as a table, for people."""
+
+from collections.abc import Iterator
+from typing import Any
+
+FIXES = {
+    "move": "moving it to the end",
+    "reorder": "a fixed order, the constant part first,",
+    "normalise": "one form for all",
+    "keep": "keeping what was dropped",
+}
+"""Fix -> what it is in a sentence."""
+
+KINDS = {
+    "timestamp": "a time stamp",
+    "date": "a date",
+    "uuid": "a request id",
+    "session_id": "a session id",
+    "nonce": "a random string",
+    "counter": "a counter",
+    "user_name": "a name",
+    "locale_number": "numbers in two notations",
+    "tool_order": "the order of the tools",
+    "json_key_order": "the order of JSON keys",
+    "fewshot_order": "the order of the examples",
+    "whitespace": "white space or line ends",
+    "trailing_space": "blanks at line ends",
+    "bom": "a byte order mark",
+    "unicode_norm": "two Unicode forms",
+    "docs_before_instructions": "documents before the instructions",
+    "image_before_text": "an image before the text",
+    "think_stripped": "reasoning is missing from earlier answers",
+    "history_truncated": "the oldest turns are dropped",
+    "history_rewritten": "earlier turns come back changed",
+    "prompt_version": "variants of the prompt",
+    "other": "text that varies",
+}
+"""Kind -> what it is in a sentence."""
+
+MOST = 20
+"""Families in the table: the largest."""
+
+
+def headline(report: dict[str, Any], prefill_rate: float | None = None) -> str:
+    """The audit in one sentence."""
+    if "vllm_rule_infinite" in report:
+        return f"ideal {_percent(report['vllm_rule_infinite'])} of {report['input_tokens']:,} prompt tokens"
+    said = [f"ideal {_percent(_rate(report, 'inf'))}"]
+    said += [
+        f"attainable with {int(size):,} tokens of KV memory {_percent(_rate(report, size))}" for size in _sizes(report)
+    ]
+    if report["totals"].get("delivered") is not None:
+        said.append(f"delivered {_percent(report['totals']['delivered'])}")
+    worst = max(report["breakers"], key=lambda one: one["tokens_saved"], default=None)
+    return ", ".join(said) + (": " + sentence(worst, prefill_rate) if worst else "; nothing breaks the prefixes")
+
+
+def sentence(breaker: dict[str, Any], prefill_rate: float | None = None) -> str:
+    """One breaker in words."""
+    place = f"the {breaker['role']} text of family {breaker['family']} changes at character {breaker['char']}"
+    saves = f"{FIXES[breaker['fix']]} saves {_cost(breaker, prefill_rate)}"
+    return f"{place} ({KINDS[breaker['kind']]}); {saves}"
+
+
+def table(report: dict[str, Any], prefill_rate: float | None = None) -> str:
+    """Breakers, the largest families and the curve, aligned."""
+    if "vllm_rule_infinite" in report:
+        rows = [("capacity in tokens", "hit rate"), ("unlimited", _percent(report["vllm_rule_infinite"]))]
+        rows += [(f"{int(size):,}", _percent(rate)) for size, rate in report["vllm_rule_lru"].items()]
+        return _aligned(rows)
+    parts = [_breakers(report, prefill_rate), _families(report), _curve(report)]
+    return "\n\n".join(_aligned(rows) for rows in parts if len(rows) > 1)
+
+
+def _breakers(report: dict[str, Any], rate: float | None) -> list[tuple[str, ...]]:
+    rows = [("breaker", "family", "where", "requests", "saves", "fix", "looks like")]
+    for one in report["breakers"]:
+        where = f"message {one['message']} ({one['role']}), character {one['char']}"
+        looks = " | ".join(one["excerpts"][:2])
+        rows.append((one["kind"], one["family"], where, f"{one['requests']:,}", _cost(one, rate), one["fix"], looks))
+    return rows
+
+
+def _families(report: dict[str, Any]) -> list[tuple[str, ...]]:
+    rows = [("family", "requests", "prompt tokens", "reusable")]
+    largest = sorted(report["families"], key=lambda one: -int(one["prompt_tokens"]))
+    for one in largest[:MOST]:
+        share = _percent(one["reuse"] / max(1, one["prompt_tokens"]))
+        rows.append((one["family"], f"{one['requests']:,}", f"{one['prompt_tokens']:,}", share))
+    if len(largest) > MOST:
+        rest = largest[MOST:]
+        tokens = sum(one["prompt_tokens"] for one in rest)
+        share = _percent(sum(one["reuse"] for one in rest) / max(1, tokens))
+        rows.append(("other", f"{sum(one['requests'] for one in rest):,}", f"{tokens:,}", share))
+    return rows
+
+
+def _curve(report: dict[str, Any]) -> list[tuple[str, ...]]:
+    points = [(f"{one['capacity_tokens']:,}", _percent(one["rate"])) for one in report["curve"]]
+    return [("KV memory in tokens", "hits, all engines as one"), *points]
+
+
+def _cost(breaker: dict[str, Any], prefill_rate: float | None) -> str:
+    hourly = breaker.get("tokens_per_hour")
+    if hourly is None:
+        return f"{breaker['tokens_saved']:,} tokens"
+    if prefill_rate:
+        return f"{hourly / prefill_rate:,.1f} prefill seconds an hour"
+    return f"{hourly:,} tokens an hour"
+
+
+def _sizes(report: dict[str, Any]) -> Iterator[str]:
+    return (size for size in report["totals"]["reuse"] if size != "inf")
+
+
+def _rate(report: dict[str, Any], size: str) -> float:
+    found: float = report["totals"]["reuse"].get(size, {}).get("rate", 0.0)
+    return found
+
+
+def _percent(rate: float) -> str:
+    return f"{100 * rate:.1f} %"
+
+
+def _aligned(rows: list[tuple[str, ...]]) -> str:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    )
