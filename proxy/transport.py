@@ -52,8 +52,8 @@ class Line(ResponseHandler):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """No write buffer of our own: "not paused" then means that the operating system has every byte."""
         super().connection_made(transport)
-        if self.transport is not None:
-            self.transport.set_write_buffer_limits(high=0)
+        assert self.transport is not None
+        self.transport.set_write_buffer_limits(high=0)
 
     def data_received(self, data: bytes) -> None:
         """Bytes of the engine."""
