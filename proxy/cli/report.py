@@ -31,22 +31,17 @@ FORMS: dict[str, Callable[[Mapping[str, Any]], str]] = {
 }
 
 
-class Moment(click.ParamType):
-    """Seconds since the epoch, from an ISO date, a number of such seconds, or `30m`, `2h`, `7d` (ago)."""
-
-    name = "time"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """The moment; a usage error for what is none."""
-        ago = re.fullmatch(r"(\d+)([smhd])", value)
-        if ago is not None:
-            return SystemClock().wall_s() - int(ago[1]) * UNITS_S[ago[2]]
-        try:
-            return float(value) if re.fullmatch(r"\d+(\.\d*)?", value) else datetime.fromisoformat(value).timestamp()
-        except ValueError:
-            self.fail(
-                f"{value!r} is no time: use 2026-01-31T12:00, seconds since the epoch, or 30m, 2h, 7d", param, ctx
-            )
+def moment(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
+    """Seconds since the epoch, of an ISO date, a number of such seconds, or `30m`, `2h`, `7d` (ago)."""
+    if value is None:
+        return None
+    ago = re.fullmatch(r"(\d+)([smhd])", value)
+    if ago is not None:
+        return SystemClock().wall_s() - int(ago[1]) * UNITS_S[ago[2]]
+    try:
+        return float(value) if re.fullmatch(r"\d+(\.\d*)?", value) else datetime.fromisoformat(value).timestamp()
+    except ValueError:
+        raise click.BadParameter(f"{value!r}: use 2026-01-31T12:00, seconds since the epoch, or 30m, 2h, 7d") from None
 
 
 @click.command()
@@ -55,8 +50,8 @@ class Moment(click.ParamType):
 @click.option("--csv", "form", flag_value="csv", help="One line per distribution.")
 @click.option("--md", "form", flag_value="md", help="As Markdown.")
 @click.option("--rows", "form", flag_value="rows", help="The records themselves, one JSON line each.")
-@click.option("--since", type=Moment(), help="Requests that arrived then or later: 2026-01-31T12:00, 2h, 7d.")
-@click.option("--until", type=Moment(), help="Requests that arrived before.")
+@click.option("--since", callback=moment, help="Requests that arrived then or later: 2026-01-31T12:00, 2h, 7d.")
+@click.option("--until", callback=moment, help="Requests that arrived before.")
 @click.option("--model", help="Requests for this model.")
 @click.option("--window", type=click.FloatRange(min=1), help="Seconds a time window has.")
 @click.option("--config", "settings", type=FILE, help="TOML file that names the store, where FILE is not given.")

@@ -68,7 +68,12 @@ def _numbers(times: Mapping[str, Any]) -> Iterator[Any]:
 def _cell(value: object) -> str:
     if value is None:
         return "-"
-    return f"{value:,.1f}" if isinstance(value, float) else str(value)
+    return f"{value:,.1f}" if isinstance(value, float) else printable(str(value))
+
+
+def printable(text: str) -> str:
+    """The text without what would steer a terminal: names come from outside."""
+    return "".join(char for char in text if char.isprintable())
 
 
 def _align(index: int, cell: str, width: int) -> str:

@@ -88,20 +88,23 @@ class JsonlExporter:
             written = os.write(self._file, batch)
         except OSError as error:
             self._trouble(error)
-            self._overflow()
-            return
-        self._settle(batch[:written], complete=written == len(batch))
+        else:
+            self._settle(batch, written)
+            self._in_trouble = written < len(batch)
+        self._overflow()
 
-    def _settle(self, written: bytes, *, complete: bool) -> None:
-        """Forgets the lines that are in the file whole. A line cut short is written again, whole, on its own line."""
-        if complete:
-            self._lines, self._bytes, self._torn, self._in_trouble = [], 0, False, False
-            return
-        whole = written.count(b"\n") - (1 if self._torn else 0)
+    def _settle(self, batch: bytes, written: int) -> None:
+        """Forgets the lines that are in the file whole; one that was cut is written again, whole, on its own line."""
+        left = written - self._torn
+        whole = 0
+        for line in self._lines:
+            if left < len(line) - 1:  # a line that lacks only its LF is whole: the next batch begins with one
+                break
+            left -= len(line)
+            whole += 1
         self._bytes -= sum(map(len, self._lines[:whole]))
-        self._lines = self._lines[max(0, whole) :]
-        self._torn = not written.endswith(b"\n")
-        self._trouble(OSError("short write"))
+        self._lines = self._lines[whole:]
+        self._torn = not batch[:written].endswith(b"\n")
 
     def _overflow(self) -> None:
         """Drops the oldest lines over the buffer's limit."""

@@ -2,12 +2,13 @@
 
 from proxy.exporters.definitions import (
     COUNT_ERROR,
+    COUNTER_SERIES,
     COUNTERS,
     EDGES_NS,
     ERROR_EDGES,
+    HISTOGRAM_SERIES,
     LABEL_CHARS,
     SECOND_NS,
-    SERIES,
     STALL_MEDIANS,
     STALL_NS,
     TIMES,
@@ -48,10 +49,10 @@ class Series:
     lost = 0
     """Nothing is lost here: it is all in memory."""
 
-    def __init__(self, *, models: int = 40, tenants: int = 20, series: int = SERIES) -> None:
-        budget = Budget(series)
+    def __init__(self, *, models: int = 40, tenants: int = 20) -> None:
+        budget, counts = Budget(HISTOGRAM_SERIES), Budget(COUNTER_SERIES)
         self.times = {name: Histograms(it.labels, EDGES_NS, budget, it.spare) for name, it in TIMES.items()}
-        self.counters = {name: Sums(it.labels, budget, it.spare) for name, it in COUNTERS.items()}
+        self.counters = {name: Sums(it.labels, counts, it.spare) for name, it in COUNTERS.items()}
         self.count_error = Histograms(COUNT_ERROR.labels, ERROR_EDGES, budget, COUNT_ERROR.spare)
         self._models = Names(models)
         self._tenants = Names(tenants)
@@ -66,7 +67,8 @@ class Series:
         """Folds one record in."""
         finished = record.finished
         completed = finished.outcome is Outcome.COMPLETED
-        model = self._models.label(finished.facts.model, served=completed)
+        served = completed or finished.timeline.token_events > 0
+        model = self._models.label(finished.facts.model, served=served)
         labels = (finished.engine, model)
         self._endings(record, labels)
         self._usage(record, labels)

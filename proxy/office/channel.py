@@ -114,6 +114,11 @@ class Sender:
         state = "attached" if self._socket else "detached"
         return f"<Sender {state}, {len(self._waiting)} waiting, {self._unacked} unacknowledged, {self.lost} lost>"
 
+    @property
+    def waiting(self) -> int:
+        """Frames not yet handed to an office."""
+        return len(self._waiting)
+
     def send(self, message: Message) -> None:
         """Hands one message over: a few microseconds, whatever the office does."""
         try:

@@ -42,7 +42,7 @@ class Office:
     ) -> None:
         self._attribute = attribute
         self._exporters = dict(exporters)
-        self._room = room or SettlingRoom()
+        self._room = SettlingRoom() if room is None else room
         self._recent: deque[RequestRecord] = deque(maxlen=keep)
         self._pulsed = pulsed
         self.pulse = Pulse(at_s=0.0)

@@ -26,7 +26,10 @@ log = structlog.get_logger("phasegate.office")
 
 
 class OfficeProcess:
-    """One office at a time. State: the child (None between two), and whether it shall end."""
+    """One office at a time.
+
+    State: the child (None between two), whether it shall end, whether it has, and whether patience did.
+    """
 
     def __init__(self, sender: Sender, command: Sequence[str] = COMMAND, delay_s: float = DELAY_S) -> None:
         self._sender = sender
@@ -34,6 +37,8 @@ class OfficeProcess:
         self._delay_s = delay_s
         self._child: asyncio.subprocess.Process | None = None
         self._ending = asyncio.Event()
+        self._ended = asyncio.Event()
+        self._given_up = False
 
     @property
     def pid(self) -> int | None:
@@ -42,32 +47,33 @@ class OfficeProcess:
 
     async def run(self) -> None:
         """Keeps an office running until `stop`. A task of its own."""
-        while not self._ending.is_set():
-            await self._live()
-            if not self._ending.is_set():
-                log.warning("office_died", lost=self._sender.lost, again_in_s=self._delay_s)
-                await _within(self._delay_s, self._ending.wait())
+        try:
+            while not self._ending.is_set():
+                await self._live()
+                if not self._ending.is_set():
+                    log.warning("office_died", lost=self._sender.lost, again_in_s=self._delay_s)
+                    await _within(self._delay_s, self._ending.wait())
+            if self._sender.waiting and not self._given_up:  # records that came while there was none: one more office
+                await self._live()
+        finally:
+            self._ended.set()
 
     async def stop(self, limit_s: float = STOP_S) -> None:
         """Sends the last frames, lets the office finish its work, and ends it. Kills it after `limit_s`."""
         self._ending.set()
-        child = self._child
-        if child is None:
-            return
-        if not await _within(limit_s, self._farewell(child)):
+        if not await _within(limit_s, self._ended.wait()):
             log.error("office_killed", after_s=limit_s)
-            child.kill()
-            await child.wait()
+            self._given_up = True
+            if self._child is not None:
+                self._child.kill()
+            await self._ended.wait()
+        if self._sender.waiting:
+            log.error("frames_not_delivered", frames=self._sender.waiting)
 
     def reopen(self) -> None:
         """The office opens its files anew: SIGHUP, passed on."""
         if self._child is not None and self._child.returncode is None:
             self._child.send_signal(signal.SIGHUP)
-
-    async def _farewell(self, child: asyncio.subprocess.Process) -> None:
-        await self._sender.drain()
-        self._sender.finish()
-        await child.wait()
 
     async def _live(self) -> None:
         """One office from start to end."""
@@ -77,11 +83,19 @@ class OfficeProcess:
                 *self._command, str(theirs.fileno()), stdin=asyncio.subprocess.DEVNULL, pass_fds=(theirs.fileno(),)
             )
         self._sender.attach(ours)
+        farewell = asyncio.create_task(self._farewell())
         try:
             await self._child.wait()
         finally:
+            farewell.cancel()
             self._sender.detach()
             self._child = None
+
+    async def _farewell(self) -> None:
+        """When it shall end: the last frames, then the end of the stream."""
+        await self._ending.wait()
+        await self._sender.drain()
+        self._sender.finish()
 
 
 async def _within(limit_s: float, work: Coroutine[Any, Any, object]) -> bool:

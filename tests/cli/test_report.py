@@ -1,0 +1,125 @@
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from proxy.cli import report as module
+from proxy.cli.report import report
+from proxy.exporters.contract import to_json
+from proxy.exporters.sqlite import SqliteExporter
+from proxy.records import Outcome
+from tests.support.records import AT_S, record, timeline
+
+RECORDS = [
+    record("a", model="small", timeline=timeline(100, at_s=AT_S)),
+    record("b", model="large", timeline=timeline(900, at_s=AT_S + 60)),
+    record("c", model="large", timeline=timeline(at_s=AT_S + 120), outcome=Outcome.ENGINE_ERROR, tenant="t"),
+]
+
+
+@pytest.fixture(params=["jsonl", "sqlite"])
+def file(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    path = tmp_path / "records"
+    if request.param == "jsonl":
+        path.write_bytes(b"".join(to_json(one) + b"\n" for one in RECORDS))
+    else:
+        exporter = SqliteExporter(path)
+        for one in RECORDS:
+            exporter.export(one)
+        exporter.close()
+    return path
+
+
+def ask(*arguments: object, env: dict[str, str] | None = None) -> Result:
+    return CliRunner().invoke(report, [str(argument) for argument in arguments], env=env)
+
+
+def ids(result: Result) -> list[str]:
+    return [json.loads(line)["id"] for line in result.stdout.splitlines()]
+
+
+def test_a_person_gets_a_table_failures_and_the_slowest(file: Path) -> None:
+    text = ask(file).stdout
+    assert "not completed: engine_error 1" in text
+    assert "model   large" in text
+    assert "slow: b large completed 1.37 s (queue_prefill 0.90, decode 0.47, proxy 0.00)" in text
+
+
+def test_a_program_gets_json(file: Path) -> None:
+    seen = json.loads(ask(file, "--json").stdout)
+    assert (seen["duration"]["count"], seen["duration"]["max_ms"]) == (2, 1370)
+    assert seen["tenants"]["t"]["failures"] == {"engine_error": 1}
+
+
+def test_a_spreadsheet_gets_csv_and_a_page_markdown(file: Path) -> None:
+    lines = ask(file, "--csv").stdout.splitlines()
+    assert lines[0] == "of,name,what,requests,failed,count,p50_ms,p90_ms,p99_ms,p999_ms,max_ms"
+    assert "model,small,ttft,1,0,1,100.0,100.0,100.0,100.0,100.0" in lines
+    assert "| model | small | ttft | 1 | 0 | 1 | 100.0 |" in ask(file, "--md").stdout
+
+
+def test_rows_are_the_records_as_they_were_written(file: Path) -> None:
+    assert ask(file, "--rows").stdout_bytes == b"".join(to_json(one) + b"\n" for one in RECORDS)
+
+
+@pytest.mark.parametrize(
+    ("picked", "expected"),
+    [
+        (("--model", "large"), ["b", "c"]),
+        (("--since", AT_S + 60), ["b", "c"]),
+        (("--until", AT_S + 60), ["a"]),
+        (("--since", AT_S + 1, "--until", AT_S + 61, "--model", "large"), ["b"]),
+        (("--since", "2000-01-01"), ["a", "b", "c"]),
+        (("--until", "2000-01-01T00:00"), []),
+    ],
+)
+def test_records_are_picked_by_time_and_model(file: Path, picked: tuple[object, ...], expected: list[str]) -> None:
+    assert ids(ask(file, "--rows", *picked)) == expected
+
+
+def test_a_time_may_be_so_long_ago(tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl"
+    path.write_bytes(to_json(RECORDS[0]) + b"\n")
+    assert ids(ask(path, "--rows", "--since", "36500d")) == ["a"]
+    assert ids(ask(path, "--rows", "--until", "36500d")) == []
+
+
+def test_lines_that_are_no_records_are_counted_and_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl"
+    path.write_bytes(b'{"id": "torn\n\n' + to_json(RECORDS[0]) + b"\n")
+    result = ask(path, "--rows")
+    assert ids(result) == ["a"]
+    assert result.stderr == "1 lines are no records; left out\n"
+
+
+def test_a_long_file_tells_of_its_progress(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PROGRESS", 2)
+    assert "2 records read" in ask(file).stderr
+
+
+def test_no_records_is_no_error(tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl"
+    path.touch()
+    assert json.loads(ask(path, "--json").stdout)["ttft"]["count"] == 0
+    assert ask(path).exit_code == 0
+
+
+def test_the_file_may_be_the_one_of_the_settings(file: Path) -> None:
+    assert ask("--csv", env={"PHASEGATE_STORE": str(file)}).exit_code == 0
+    nothing = ask(env={"PHASEGATE_STORE": ""})
+    assert (nothing.exit_code, "no FILE given" in nothing.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("arguments", [("/nowhere/at/all",), ("x", "--since", "yesterday")])
+def test_what_cannot_be_done_is_a_usage_error(arguments: tuple[str, ...]) -> None:
+    result = ask(*arguments)
+    assert result.exit_code == 2
+    assert arguments[-1] in result.stderr
+
+
+def test_a_name_from_outside_cannot_steer_the_terminal(tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl"
+    path.write_bytes(to_json(record("\x1b[2J", model="\x1b[31mred|")) + b"\n")
+    assert "\x1b" not in ask(path).stdout
+    assert "red\\|" in ask(path, "--md").stdout

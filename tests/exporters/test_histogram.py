@@ -1,0 +1,43 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.exporters.histogram import Budget, Histograms, Sums
+
+
+def test_a_value_on_an_edge_is_under_it() -> None:
+    times = Histograms(("engine",), (10, 20), Budget(100))
+    for value in (0, 10, 11, 20, 21):
+        times.observe(("a",), value)
+    assert times.at(("a",)).counts == [2, 2, 1]
+    assert times.at(("a",)).total == 62
+
+
+def test_the_newest_exemplar_of_a_bucket_stays() -> None:
+    times = Histograms((), (10,), Budget(100))
+    times.observe((), 3, ("old", 1.0))
+    times.observe((), 4, ("new", 2.0))
+    times.observe((), 5)
+    assert times.at(()).exemplars == {0: ("new", 4, 2.0)}
+
+
+def test_many_values_are_as_good_as_one_by_one() -> None:
+    times = Histograms((), (10,), Budget(100))
+    times.observe_many((), [(5, 3), (15, 2)])
+    assert (times.at(()).counts, times.at(()).total) == ([3, 2], 45)
+
+
+def test_beyond_the_budget_outside_names_become_other_and_ours_stay() -> None:
+    sums = Sums(("engine", "outcome"), Budget(1), reserve=1)
+    for engine in ("a", "b", "c", "a"):
+        sums.add((engine, "completed"))
+    sums.add(("d", "shed"))
+    assert dict(sums) == {("a", "completed"): 2, ("other", "completed"): 2, ("other", "other"): 1}
+
+
+@given(st.lists(st.tuples(st.integers(0, 9).map(str), st.integers(0, 9).map(str)), max_size=200))
+def test_whatever_comes_the_bound_holds_and_nothing_is_uncounted(labels: list[tuple[str, str]]) -> None:
+    times = Histograms(("model", "phase"), (1, 2), Budget(23), reserve=3)
+    for pair in labels:
+        times.observe(pair, 1)
+    assert len(times.sets) <= 23 // 5 + 3 + 1
+    assert sum(histogram.counts[0] for _, histogram in times) == len(labels)

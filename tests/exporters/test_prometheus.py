@@ -1,0 +1,111 @@
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
+from prometheus_client.parser import text_string_to_metric_families as prometheus
+
+from proxy.exporters.definitions import COUNTERS, EDGES_NS, TIMES
+from proxy.exporters.prometheus import Exposition
+from proxy.exporters.series import Series
+from proxy.messages import EngineState, Pulse
+from proxy.records import AdmissionVerdict, Class, Outcome, Phase, PhaseBreakdown, RequestRecord, TokenCount, Usage
+from tests.support.records import finished, record
+
+OPENMETRICS = "application/openmetrics-text; version=1.0.0"
+ENGINE = EngineState(name="ollama", answers=True, in_flight=2, queued=1)
+
+
+def exposition(series: Series, pulse: Pulse | None = None) -> Exposition:
+    seen = pulse or Pulse(at_s=1.0, in_flight=3, engines=(ENGINE,), malformed=4, memory_bytes=5)
+    return Exposition(series, lambda: seen, lambda: {"channel": 6, "records": 0}, {"live": 7})
+
+
+def samples(text: str) -> dict[tuple[str, tuple[str, ...]], float]:
+    return {
+        (sample.name, tuple(sample.labels.values())): sample.value
+        for family in prometheus(text)
+        for sample in family.samples
+    }
+
+
+def test_seconds_are_seconds_and_buckets_are_cumulative() -> None:
+    series = Series()
+    series.export(record())
+    text = exposition(series).render()[0].decode()
+    assert 'phasegate_ttft_seconds_bucket{engine="ollama",le="0.25",model="llama3.2"} 0.0' in text
+    assert 'phasegate_ttft_seconds_bucket{engine="ollama",le="0.5",model="llama3.2"} 1.0' in text
+    assert 'phasegate_ttft_seconds_bucket{engine="ollama",le="+Inf",model="llama3.2"} 1.0' in text
+    assert 'phasegate_ttft_seconds_sum{engine="ollama",model="llama3.2"} 0.3' in text
+
+
+def test_the_state_of_the_data_process_is_shown() -> None:
+    seen = samples(exposition(Series()).render()[0].decode())
+    assert seen["phasegate_in_flight", ()] == 3
+    assert seen["phasegate_memory_bytes", ()] == 5
+    assert seen["phasegate_engine_up", ("ollama",)] == 1
+    assert seen["phasegate_engine_in_flight", ("ollama",)] == 2
+    assert seen["phasegate_engine_queued", ("ollama",)] == 1
+    assert seen["phasegate_malformed_requests_total", ()] == 4
+    assert seen["phasegate_records_lost_total", ("channel",)] == 6
+    assert seen["phasegate_exporter_failures_total", ("live",)] == 7
+
+
+def test_unknown_memory_is_absent() -> None:
+    assert "phasegate_memory" not in exposition(Series(), Pulse(at_s=0.0)).render()[0].decode()
+
+
+def test_exemplars_carry_the_request_id_in_openmetrics_alone() -> None:
+    series = Series()
+    series.export(record("request-1" * 20))
+    plain, open_ = exposition(series).render()[0].decode(), exposition(series).render(OPENMETRICS)
+    assert "request-1" not in plain
+    assert "openmetrics" in open_[1]
+    families = {family.name: family for family in openmetrics(open_[0].decode())}
+    found = [s.exemplar for s in families["phasegate_ttft_seconds"].samples if s.exemplar]
+    assert [(exemplar.labels["request_id"], exemplar.value) for exemplar in found] == [(("request-1" * 20)[:100], 0.3)]
+
+
+def test_every_metric_has_its_definition_and_one_list_of_edges_serves_all_times() -> None:
+    text = exposition(Series()).render()[0].decode()
+    for name, definition in TIMES.items():
+        assert f"# HELP phasegate_{name}_seconds {definition.help}\n" in text
+    for name, definition in COUNTERS.items():
+        assert f"# HELP phasegate_{name}_total {definition.help}\n" in text
+    assert len(EDGES_NS) <= 16
+    assert (EDGES_NS[0], EDGES_NS[-1]) == (1_000_000, 600_000_000_000)
+
+
+def worst_case(series: Series) -> None:
+    """Eight engines of fifty models, every outcome, phase, class and reason."""
+    names = ("admission", "proxy", "frontend", "step_wait", "queue", "load", "prefill", "decode", "delivery", "engine")
+    phases = {klass: PhaseBreakdown(tuple(Phase(n, 1, klass, "x") for n in names), tpot_ns=1.0) for klass in Class}
+    for engine in range(8):
+        for model in range(50):
+            for number, outcome in enumerate((*Outcome, Outcome.COMPLETED, Outcome.COMPLETED)):
+                done = finished(
+                    engine=f"engine-{engine}",
+                    model=f"model-{model}",
+                    outcome=outcome,
+                    tenant=f"tenant-{model}",
+                    usage=Usage(10, 2, 1),
+                    count=TokenCount(9, ("exact", "calibrated", "estimated")[number % 3], 1, 2, 3),
+                    admission=AdmissionVerdict("shed", f"reason-{number}", None, ("observe", "enforce")[number % 2]),
+                )
+                series.export(RequestRecord(done, phases[list(Class)[number % 4]], ("cold_load",)))
+
+
+def test_eight_engines_of_fifty_models_stay_under_1500_series() -> None:
+    series = Series()
+    worst_case(series)
+    pulse = Pulse(
+        at_s=1.0, engines=tuple(EngineState(name=f"engine-{n}") for n in range(8)), lag_ns=(1,), memory_bytes=1
+    )
+    text = exposition(series, pulse).render()[0].decode()
+    assert sum(not line.startswith("#") for line in text.splitlines()) <= 1500
+    total = sum(value for (name, _), value in samples(text).items() if name == "phasegate_requests_total")
+    assert total == 8 * 50 * 15
+
+
+def test_the_usual_two_engines_of_a_few_models_lose_no_label() -> None:
+    series = Series()
+    for engine in ("vllm", "ollama"):
+        for model in ("a", "b", "c"):
+            series.export(record(engine=engine, model=model))
+    assert "other" not in exposition(series).render()[0].decode().replace("phasegate_other", "")

@@ -1,0 +1,54 @@
+import sqlite3
+
+import pytest
+
+from proxy.exporters.schema import APPLICATION_ID, STEPS, TooNew, migrate
+from proxy.exporters.sqlite import COLUMNS
+from proxy.records import PHASES
+
+
+def version(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def test_a_new_file_gets_the_newest_version_and_says_whose_it_is() -> None:
+    connection = sqlite3.connect(":memory:")
+    migrate(connection)
+    assert version(connection) == len(STEPS)
+    assert connection.execute("PRAGMA application_id").fetchone() == (APPLICATION_ID,)
+
+
+def test_every_column_that_is_written_exists_and_every_phase_has_one() -> None:
+    connection = sqlite3.connect(":memory:")
+    migrate(connection)
+    columns = {name for _, name, *_ in connection.execute("PRAGMA table_info(requests)")}
+    assert columns == {"n", *COLUMNS}
+    assert {f"{phase}_s" for phase in PHASES} <= columns
+
+
+def test_an_older_file_is_brought_up_and_keeps_its_rows() -> None:
+    connection = sqlite3.connect(":memory:")
+    first = "CREATE TABLE things (a)"
+    migrate(connection, [first])
+    connection.execute("INSERT INTO things VALUES (1)")
+    connection.commit()
+    for _ in range(2):  # the second time there is nothing to do
+        migrate(connection, [first, "ALTER TABLE things ADD COLUMN b"])
+    assert connection.execute("SELECT a, b FROM things").fetchall() == [(1, None)]
+    assert version(connection) == 2
+
+
+def test_a_file_of_a_later_version_is_left_alone() -> None:
+    connection = sqlite3.connect(":memory:")
+    connection.execute("PRAGMA user_version = 99")
+    with pytest.raises(TooNew, match="version 99"):
+        migrate(connection)
+    assert version(connection) == 99
+
+
+def test_the_file_explains_itself() -> None:
+    connection = sqlite3.connect(":memory:")
+    migrate(connection)
+    (text,) = connection.execute("SELECT sql FROM sqlite_master WHERE name = 'requests'").fetchone()
+    assert "NULL is unknown" in text
+    assert "the phases sum to it" in text

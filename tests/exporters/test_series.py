@@ -1,0 +1,112 @@
+from proxy.exporters.definitions import LABEL_CHARS
+from proxy.exporters.series import Names, Series
+from proxy.messages import EngineState, Pulse
+from proxy.records import AdmissionVerdict, Outcome, TokenCount, Usage
+from tests.support.records import MS, record, timeline
+
+LABELS = ("ollama", "llama3.2")
+
+
+def test_a_good_stream_is_in_every_distribution() -> None:
+    series = Series()
+    series.export(record())
+    assert series.times["ttft"].at(LABELS).total == 300 * MS
+    assert series.times["request_duration"].at(LABELS).total == 770 * MS
+    assert series.times["ttfb"].at(()).total == 300 * MS
+    assert series.times["overhead"].at(()).total == MS
+    assert sum(series.times["itl"].at(LABELS).counts) == 47
+    assert sum(series.times["tpot"].at(LABELS).counts) == 1
+    assert series.times["phase"].at(("ollama", "decode", "inferred")).total == 470 * MS
+
+
+def test_a_failure_is_counted_and_in_no_latency() -> None:
+    series = Series()
+    never = timeline(gaps_ms=(), first_token_ns=None, first_byte_ns=2 * MS)
+    series.pulse(Pulse(at_s=0.0, engines=(EngineState(name="ollama", models=("llama3.2",)),)))
+    series.export(record(outcome=Outcome.ENGINE_OVERLOADED, status=503, timeline=never, usage=None))
+    assert series.counters["requests"].sets == {(*LABELS, "inference", "engine_overloaded"): 1}
+    empty = ("ttfb", "ttft", "itl", "tpot", "request_duration", "phase")
+    assert [name for name in empty if series.times[name].sets] == []
+
+
+def test_ttft_of_a_stream_that_broke_after_its_first_token_counts() -> None:
+    series = Series()
+    series.export(record(outcome=Outcome.TRUNCATED))
+    assert sum(series.times["ttft"].at(LABELS).counts) == 1
+    assert series.times["request_duration"].sets == {}
+
+
+def test_lists_and_health_checks_are_in_no_latency() -> None:
+    series = Series()
+    series.export(record(route="read", model=None, usage=None))
+    assert series.counters["requests"].sets == {("ollama", "", "read", "completed"): 1}
+    assert all(not family.sets for family in series.times.values())
+    assert series.counters["prompt_unknown_requests"].sets == {}
+
+
+def test_cached_tokens_are_a_share_of_prompts_whose_cached_tokens_are_known() -> None:
+    series = Series()
+    for usage in (Usage(100, 1), Usage(200, 1, 0), Usage(300, 1, 64), None):
+        series.export(record(usage=usage))
+    sums = {name: sum(family.sets.values()) for name, family in series.counters.items()}
+    assert (sums["prompt_tokens"], sums["cached_tokens"], sums["cache_known_prompt_tokens"]) == (600, 64, 500)
+    assert (sums["cache_unknown_requests"], sums["prompt_unknown_requests"], sums["usage_known_requests"]) == (2, 1, 3)
+
+
+def test_our_own_count_is_compared_with_the_engine_s() -> None:
+    series = Series()
+    for usage in (Usage(600, 1), Usage(0, 1), None):
+        series.export(record(count=TokenCount(660, "estimated", 500, 800, 600), usage=usage))
+    assert sum(series.count_error.at(("estimated",)).counts) == 1
+    assert series.count_error.at(("estimated",)).total == 0.1
+
+
+def test_what_is_worth_an_alarm_is_counted() -> None:
+    series = Series()
+    stalled = timeline(gaps_ms=(10,) * 9 + (300, 240), blocked_ns=500 * MS, unreadable_events=2)
+    series.export(record(findings=("cold_load",), timeline=stalled))
+    one = {("ollama",): 1}
+    assert (series.counters["cold_loads"].sets, series.counters["stalls"].sets) == (one, one)
+    assert series.counters["blocked_seconds"].sets == {("ollama",): 0.5}
+    assert series.counters["unreadable_events"].sets == {("ollama",): 2}
+
+
+def test_tokens_for_clients_that_left_are_the_engine_s_count_or_events() -> None:
+    series = Series()
+    series.export(record(outcome=Outcome.CLIENT_GONE))
+    series.export(record(outcome=Outcome.CLIENT_GONE, usage=None))
+    assert series.counters["left_tokens"].sets == {("ollama",): 96}
+
+
+def test_tenants_and_decisions_are_counted() -> None:
+    series = Series(tenants=1)
+    for tenant in ("a", "b", None):
+        series.export(record(tenant=tenant, admission=AdmissionVerdict("shed", "rate_requests", None, "enforce")))
+    assert series.counters["tenant_requests"].sets == {("a", "completed"): 1, ("other", "completed"): 1}
+    assert series.counters["admission_decisions"].sets == {("shed", "rate_requests", "enforce"): 3}
+
+
+def test_a_name_that_no_engine_knows_gets_no_label() -> None:
+    series = Series()
+    silent = timeline(gaps_ms=(), first_token_ns=None, token_events=0)
+    for number in range(2000):
+        series.export(record(model=f"typo-{number}", outcome=Outcome.ENGINE_REJECTED, status=404, timeline=silent))
+    series.export(record())
+    series.export(record(model=None))
+    assert {labels[1] for labels in series.counters["requests"].sets} == {"other", "llama3.2", ""}
+
+
+def test_a_listed_model_has_its_label_before_it_ever_answered() -> None:
+    series = Series()
+    series.pulse(Pulse(at_s=0.0, engines=(EngineState(name="ollama", models=("new",)),), lag_ns=(5,)))
+    series.export(record(model="new", outcome=Outcome.ENGINE_ERROR))
+    assert ("ollama", "new", "inference", "engine_error") in series.counters["requests"].sets
+    assert series.times["loop_lag"].at(()).total == 5
+
+
+def test_names_are_capped_cut_and_encodable() -> None:
+    names = Names(2)
+    assert names.label("x" * 500, served=True) == "x" * LABEL_CHARS
+    assert names.label("\ud800", served=True) == "?"
+    assert names.label("third", served=True) == "other"
+    assert names.label("", served=True) == ""

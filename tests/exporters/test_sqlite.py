@@ -1,0 +1,153 @@
+import json
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from proxy.exporters import sqlite
+from proxy.exporters.contract import to_dict
+from proxy.exporters.sqlite import DAY_S, RETAIN_NS, SqliteExporter
+from proxy.exporters.stamps import decode
+from proxy.records import TokenCount
+from tests.support.records import AT_S, record, timeline
+
+
+def rows(path: Path, what: str = "id") -> list[Any]:
+    connection = sqlite3.connect(path)
+    try:
+        return [
+            row[0] if len(row) == 1 else row for row in connection.execute(f"SELECT {what} FROM requests ORDER BY n")
+        ]
+    finally:
+        connection.close()
+
+
+def test_a_request_is_a_row_after_a_tick(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    exporter = SqliteExporter(path)
+    one = record("a", findings=("cold_load", "context_truncated"), count=TokenCount(603, "exact", 603, 603, 590))
+    exporter.export(one)
+    exporter.tick(0)
+    columns = "id, at, model, outcome, total_s, ttft_s, decode_s, queue_s, output_tokens, counted_tokens, findings"
+    expected = ("a", AT_S, "llama3.2", "completed", 0.77, 0.3, 0.47, None, 48, 603, "cold_load context_truncated")
+    assert rows(path, columns) == [expected]
+    assert json.loads(rows(path, "record")[0]) == to_dict(one)
+    assert decode(rows(path, "chunks")[0])[:2] == [300_000, 10_000]
+    exporter.close()
+
+
+def test_what_is_unknown_is_null(tmp_path: Path) -> None:
+    exporter = SqliteExporter(tmp_path / "s.db")
+    exporter.export(record(usage=None, timeline=timeline(gaps_ms=(), first_token_ns=None, stamps=b"")))
+    exporter.close()
+    assert rows(tmp_path / "s.db", "ttft_s, prompt_tokens, itl_max_s, chunks") == [(None,) * 4]
+
+
+def test_a_full_batch_does_not_wait_for_a_tick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite, "BATCH", 2)
+    exporter = SqliteExporter(tmp_path / "s.db")
+    exporter.export(record("a"))
+    exporter.export(record("b"))
+    assert rows(tmp_path / "s.db") == ["a", "b"]
+    exporter.close()
+
+
+def test_reopening_follows_a_moved_file(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    exporter = SqliteExporter(path)
+    exporter.export(record("old"))
+    exporter.reopen()
+    path.rename(tmp_path / "old.db")
+    exporter.export(record("new"))
+    exporter.close()
+    assert (rows(tmp_path / "old.db"), rows(path)) == (["old"], ["new"])
+
+
+def test_rows_too_old_are_removed_by_the_records_own_time(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    exporter = SqliteExporter(path, days=7)
+    for age in (8, 6, 0):
+        exporter.export(record(str(age), timeline=timeline(at_s=AT_S - age * DAY_S)))
+    exporter.tick(0)
+    assert rows(path) == ["6", "0"]
+    exporter.export(record("older", timeline=timeline(at_s=AT_S - 9 * DAY_S)))
+    exporter.tick(RETAIN_NS - 1)
+    assert rows(path) == ["6", "0", "older"]
+    exporter.tick(RETAIN_NS)
+    assert rows(path) == ["6", "0"]
+    exporter.close()
+
+
+def test_the_oldest_go_first_when_the_file_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite, "RETAIN_ROWS", 300)
+    path = tmp_path / "s.db"
+    exporter = SqliteExporter(path, days=0, megabytes=1)
+    for number in range(1000):
+        exporter.export(record(str(number)))
+    for minute in range(9):
+        exporter.tick(minute * RETAIN_NS)
+    kept = rows(path)
+    assert 100 <= len(kept) < 1000
+    assert kept == [str(number) for number in range(1000 - len(kept), 1000)]
+    exporter.close()
+    assert path.stat().st_size < 1.5 * 1024 * 1024
+
+
+def test_a_locked_file_is_waited_for_and_nothing_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite, "BUSY_MS", 1)
+    path = tmp_path / "s.db"
+    exporter = SqliteExporter(path)
+    exporter.export(record("a"))
+    exporter.tick(0)
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    exporter.export(record("b"))
+    exporter.tick(0)
+    other.execute("ROLLBACK")
+    other.close()
+    exporter.tick(0)
+    exporter.close()
+    assert (rows(path), exporter.lost) == (["a", "b"], 0)
+
+
+@pytest.mark.parametrize("kind", ["no folder", "no database", "a folder", "too new"])
+def test_a_file_that_cannot_be_written_loses_records_counted(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite, "WAITING", 2)
+    path = tmp_path / "s.db"
+    if kind == "no folder":
+        path = tmp_path / "nowhere" / "s.db"
+    elif kind == "no database":
+        path.write_bytes(b"something else altogether" * 100)
+    elif kind == "a folder":
+        path.mkdir()
+    else:
+        connection = sqlite3.connect(path)
+        connection.execute("PRAGMA user_version = 99")
+        connection.close()
+    exporter = SqliteExporter(path)
+    for name in "abcde":
+        exporter.export(record(name))
+        exporter.tick(0)
+    assert exporter.lost == 3
+    exporter.close()
+    assert exporter.lost == 5
+    if kind == "no database":
+        assert path.read_bytes().startswith(b"something else")
+
+
+def test_trouble_that_passes_costs_nothing(tmp_path: Path) -> None:
+    folder = tmp_path / "later"
+    exporter = SqliteExporter(folder / "s.db")
+    exporter.export(record("a"))
+    exporter.tick(0)
+    folder.mkdir()
+    exporter.tick(1)
+    exporter.close()
+    assert (rows(folder / "s.db"), exporter.lost) == (["a"], 0)
+
+
+def test_every_column_has_a_value() -> None:
+    assert len(sqlite.to_row(record())) == len(sqlite.COLUMNS)

@@ -1,0 +1,113 @@
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import httpx
+import pytest
+
+from proxy.exporters.prometheus import Exposition
+from proxy.exporters.series import Series
+from proxy.messages import EngineState, Pulse
+from proxy.office import app
+from proxy.office.guard import Guard
+from proxy.office.office import Office
+from proxy.records import Outcome
+from tests.support.records import breakdown, finished
+
+LOCAL = Guard.of("127.0.0.1", "", [])
+ENGINE = EngineState(name="ollama", kind="ollama", version="0.33.0", answers=True)
+
+
+def made(pulse: Pulse | None = None) -> Office:
+    series = Series()
+    office = Office(breakdown, {"prometheus": series}, pulsed=series.pulse)
+    office.take(pulse or Pulse(at_s=1.0, engines=(ENGINE,)), 0)
+    for number in range(3):
+        outcome = Outcome.COMPLETED if number else Outcome.SHED
+        office.take(finished(f"r{number}", model=f"m{number % 2}", outcome=outcome), 0)
+    return office
+
+
+def get(path: str, office: Office | None = None, guard: Guard = LOCAL, **headers: str) -> httpx.Response:
+    shown = office or made()
+    exposition = Exposition(Series(), lambda: shown.pulse, shown.lost, shown.failures)
+    panels: Mapping[str, app.Panel] = {"admission": lambda: {"rules": []}}
+    admin = app.create(shown, exposition, guard, b'{"admin_token": "********"}', panels)
+
+    async def ask() -> httpx.Response:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(admin), base_url="http://127.0.0.1:8801") as client:
+            return await client.get(path, headers=headers)
+
+    return asyncio.run(ask())
+
+
+def ids(answer: httpx.Response) -> list[str]:
+    return [row["id"] for row in answer.json()]
+
+
+def test_the_first_page_names_every_other() -> None:
+    for path in get("/").text.split()[1:]:
+        assert get(path).status_code == 200, path
+    assert "/api/admission" in get("/").text
+
+
+def test_metrics_come_in_the_form_that_is_asked_for() -> None:
+    plain, open_ = get("/metrics"), get("/metrics", accept="application/openmetrics-text")
+    assert plain.headers["content-type"].startswith("text/plain")
+    assert open_.headers["content-type"].startswith("application/openmetrics-text")
+    assert open_.text.endswith("# EOF\n")
+
+
+@pytest.mark.parametrize(
+    ("pulse", "status"),
+    [
+        (Pulse(at_s=1.0, engines=(ENGINE, EngineState(name="down"))), 200),
+        (Pulse(at_s=1.0, engines=(EngineState(name="down"),)), 503),
+        (Pulse(at_s=1.0, engines=(ENGINE,), draining=True), 503),
+        (Pulse(at_s=0.0), 503),
+    ],
+    ids=["one engine answers", "none answers", "draining", "nothing heard yet"],
+)
+def test_ready_while_one_engine_answers_and_work_is_taken(pulse: Pulse, status: int) -> None:
+    answer = get("/readyz", made(pulse))
+    assert answer.status_code == status
+    assert answer.json()["engines"] == {engine.name: engine.answers for engine in pulse.engines}
+
+
+def test_requests_come_newest_first_and_can_be_picked() -> None:
+    assert ids(get("/api/requests")) == ["r2", "r1", "r0"]
+    assert ids(get("/api/requests?limit=1")) == ["r2"]
+    assert ids(get("/api/requests?model=m0")) == ["r2", "r0"]
+    assert ids(get("/api/requests?model=m0&outcome=shed")) == ["r0"]
+    assert ids(get("/api/requests?id=r1")) == ["r1"]
+    assert ids(get("/api/requests?limit=0")) == []
+
+
+@pytest.mark.parametrize("query", ["limit=-1", "limit=many", "limit=%C2%B2", "modell=m0"])
+def test_a_query_that_cannot_be_is_said_to_be_wrong(query: str) -> None:
+    answer = get(f"/api/requests?{query}")
+    assert answer.status_code == 400
+    assert "model" in answer.json()["parameters"]
+
+
+def test_engines_are_shown_as_the_data_process_sees_them() -> None:
+    (engine,) = get("/api/engines").json()
+    assert (engine["name"], engine["version"], engine["answers"]) == ("ollama", "0.33.0", True)
+
+
+def test_config_and_panels_are_passed_on() -> None:
+    assert get("/api/config").json() == {"admin_token": "********"}
+    assert get("/api/admission").json() == {"rules": []}
+
+
+def test_probes_need_no_token_and_all_else_does() -> None:
+    guard = Guard.of("0.0.0.0", "secret", [])
+    assert get("/healthz", guard=guard, host="any.name").status_code == 200
+    assert get("/readyz", guard=guard).status_code == 200
+    assert get("/metrics", guard=guard).status_code == 401
+    assert get("/metrics", guard=guard, authorization="Bearer secret").status_code == 200
+
+
+def test_no_answer_invites_other_origins() -> None:
+    answer: Any = get("/api/requests", origin="http://127.0.0.1:8801")
+    assert not [name for name in answer.headers if name.startswith("access-control")]

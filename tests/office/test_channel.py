@@ -1,0 +1,81 @@
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.messages import EngineState, Hello, Message, Pulse
+from proxy.office.channel import OutOfStep, Sender, Splitter, encode
+from proxy.records import (
+    AdmissionVerdict,
+    EngineReport,
+    PrefixVerdict,
+    TokenCount,
+    Usage,
+)
+from tests.support.records import finished
+
+HELLO = Hello(pid=1, version="0")
+MESSAGES: list[Message] = [
+    HELLO,
+    Pulse(at_s=1.0, engines=(EngineState(name="a", models=("m",)),), lag_ns=(1, 2)),
+    finished(
+        usage=Usage(1, 2, 3, 4),
+        report=EngineReport(source="x", decode_ns=5),
+        count=TokenCount(1, "exact", 1, 1, 1),
+        admission=AdmissionVerdict("shed", "queue_full", "r", "enforce", 1, 2),
+        prefix=PrefixVerdict(16, 32, 16, None, 16, (("hit", 16),), "f"),
+        error="é\u2028",
+        options=(("num_ctx", "1"),),
+    ),
+]
+STREAM = b"".join(map(encode, MESSAGES))
+
+
+def test_messages_come_back_as_they_were() -> None:
+    assert Splitter().feed(STREAM) == MESSAGES
+
+
+@given(st.lists(st.integers(0, len(STREAM)), max_size=9))
+def test_messages_come_back_however_they_are_cut(cuts: list[int]) -> None:
+    splitter, back, at = Splitter(), [], 0
+    for cut in [*sorted(cuts), len(STREAM)]:
+        back += splitter.feed(STREAM[at:cut])
+        at = cut
+    assert back == MESSAGES
+
+
+def test_a_frame_that_cannot_be_read_costs_itself() -> None:
+    splitter = Splitter()
+    strange = struct.pack("!IB", 4, ord("?")) + b"abc"
+    garbled = struct.pack("!IB", 4, ord("P")) + b"abc"
+    assert splitter.feed(strange + garbled + encode(HELLO)) == [None, None, HELLO]
+    assert splitter.unreadable == 2
+
+
+@pytest.mark.parametrize("length", [0, 2**32 - 1])
+def test_bytes_that_are_no_frames_end_the_connection(length: int) -> None:
+    with pytest.raises(OutOfStep):
+        Splitter().feed(struct.pack("!IB", length, 0))
+
+
+def test_without_room_the_oldest_goes_and_is_counted() -> None:
+    size = len(encode(finished("r0")))
+    sender = Sender(HELLO, limit_bytes=size * 3)
+    for number in range(9):
+        sender.send(finished(f"r{number}"))
+    assert sender.lost == 6
+    assert repr(sender) == "<Sender detached, 3 waiting, 0 unacknowledged, 6 lost>"
+
+
+def test_a_text_that_no_frame_can_hold_is_lost_and_counted() -> None:
+    sender = Sender(HELLO)
+    sender.send(finished(model="\ud800"))
+    assert sender.lost == 1
+
+
+def test_detached_it_can_be_told_the_same_things() -> None:
+    sender = Sender(HELLO)
+    sender.finish()
+    sender.detach()
+    assert sender.lost == 0

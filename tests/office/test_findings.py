@@ -1,0 +1,66 @@
+import pytest
+
+from proxy.office.findings import findings
+from proxy.records import Class, Evidence, Phase, PhaseBreakdown, TokenCount, Usage
+from tests.support.records import MS, breakdown, finished
+
+NOTHING = PhaseBreakdown(())
+
+
+def counted(low: int) -> TokenCount:
+    return TokenCount(low + 100, "estimated", low, low + 200, low)
+
+
+@pytest.mark.parametrize(("ms", "cold"), [(52, False), (145, False), (299, False), (300, True), (30_000, True)])
+def test_a_load_is_cold_from_300_ms_on(ms: int, cold: bool) -> None:
+    loaded = PhaseBreakdown((Phase("load", ms * MS, Class.MEASURED, "ollama.durations"),))
+    assert ("cold_load" in findings(finished(), loaded)) is cold
+
+
+@pytest.mark.parametrize(
+    ("kind", "version", "low", "reported", "cut"),
+    [
+        pytest.param("ollama", "0.33.0", 30_000, 8194, True, id="half of the window is left"),
+        pytest.param("ollama", None, 9000, 2050, True, id="version unknown"),
+        pytest.param("ollama", "0.0.0", 9000, 2050, True, id="a build of unknown age"),
+        pytest.param("ollama", "0.33.0", 1000, 900, False, id="within the template's share"),
+        pytest.param("ollama", "0.33.0", 200, 20, False, id="too few to tell"),
+        pytest.param("ollama", "0.3.14", 9000, 20, False, id="counts fresh tokens only"),
+        pytest.param("ollama", "0.30.0", 9000, 20, False, id="counts fresh tokens only, again"),
+        pytest.param("ollama", "0.30.1", 9000, 20, True, id="counts all"),
+        pytest.param("vllm", None, 9000, 2050, False, id="an engine that does not cut"),
+    ],
+)
+def test_a_prompt_was_cut_when_far_fewer_tokens_were_read(
+    kind: str, version: str | None, low: int, reported: int, cut: bool
+) -> None:
+    done = finished(evidence=Evidence(kind=kind, version=version), count=counted(low), usage=Usage(reported, 5))
+    assert ("context_truncated" in findings(done, NOTHING)) is cut
+
+
+def test_without_both_counts_nothing_is_said_of_the_context() -> None:
+    assert findings(finished(count=counted(9000), usage=None), NOTHING) == ()
+    assert findings(finished(count=counted(9000), usage=Usage(None, 5)), NOTHING) == ()
+    assert findings(finished(count=None), NOTHING) == ()
+
+
+@pytest.mark.parametrize(
+    ("dialect", "kind", "options", "ignored"),
+    [
+        ("openai", "ollama", (("num_ctx", "32768"),), True),
+        ("ollama", "ollama", (("num_ctx", "32768"),), False),
+        ("openai", "vllm", (("num_ctx", "32768"),), False),
+        ("openai", "ollama", (("num_gpu", "1"),), False),
+    ],
+)
+def test_a_window_asked_for_where_nobody_looks(
+    dialect: str, kind: str, options: tuple[tuple[str, str], ...], ignored: bool
+) -> None:
+    done = finished(dialect=dialect, options=options, evidence=Evidence(kind=kind))
+    assert ("num_ctx_ignored" in findings(done, NOTHING)) is ignored
+
+
+def test_findings_of_all_rooms_are_kept_each_once() -> None:
+    done = finished(findings=("a", "b"))
+    assert findings(done, PhaseBreakdown((), findings=("b", "c"))) == ("a", "b", "c")
+    assert findings(finished(), breakdown(finished())) == ()

@@ -1,0 +1,93 @@
+import io
+import re
+
+import pytest
+
+from proxy.office.live import LiveExporter, line
+from proxy.records import Class, Outcome, Phase, PhaseBreakdown, RequestRecord, TokenCount, Usage
+from tests.support.records import MS, finished, record, timeline
+
+PHASES = (
+    Phase("proxy", 9 * MS, Class.MEASURED, "clock"),
+    Phase("frontend", 9 * MS, Class.DERIVED, "clock"),
+    Phase("queue", 0, Class.DERIVED, "ollama.durations"),
+    Phase("load", 1 * MS, Class.MEASURED, "ollama.durations"),
+    Phase("prefill", 310 * MS, Class.MEASURED, "ollama.durations"),
+    Phase("decode", 4200 * MS, Class.MEASURED, "ollama.durations"),
+)
+
+
+def said(phases: tuple[Phase, ...] = PHASES, rate: float | None = 41.2, **changes: object) -> str:
+    """The line without its time of day, which depends on the zone."""
+    text = line(RequestRecord(finished(**changes), PhaseBreakdown(phases, decode_rate=rate)))
+    assert re.match(r"\d\d:\d\d:\d\d ", text)
+    return text[9:]
+
+
+def test_a_line_says_what_ollama_run_verbose_would() -> None:
+    assert said(usage=Usage(1031, 172, 912)) == (
+        "llama3.2 chat  1,031+172 tok (912 cached)  queue 0.00  load 0.00  prefill 0.31  decode 4.20 s  41.2 tok/s"
+    )
+
+
+def test_joint_phases_go_by_their_joint_name_and_guesses_are_marked() -> None:
+    joint = (
+        Phase("admission", 2 * MS, Class.MEASURED, "clock"),
+        Phase("step_wait", 50 * MS, Class.DERIVED, "vllm.metrics"),
+        Phase("queue_prefill", 500 * MS, Class.DERIVED, "clock"),
+        Phase("decode", 1000 * MS, Class.INFERRED, "replay"),
+    )
+    assert said(joint, None) == "llama3.2 chat  600+48 tok  step wait 0.05  queue+prefill 0.50  decode ~1.00 s"
+
+
+@pytest.mark.parametrize(
+    ("usage", "count", "text"),
+    [
+        (None, TokenCount(1030, "estimated", 1, 2, 3), "~1,030 tok"),
+        (Usage(None, 5), None, "?+5 tok"),
+        (None, None, "queue"),
+    ],
+)
+def test_tokens_that_the_engine_did_not_say(usage: Usage | None, count: TokenCount | None, text: str) -> None:
+    assert said(usage=usage, count=count).startswith(f"llama3.2 chat  {text}")
+
+
+def test_an_exchange_that_failed_says_how_and_how_long_it_took() -> None:
+    gone = said(
+        (), None, outcome=Outcome.ENGINE_OVERLOADED, status=503, usage=None, timeline=timeline(total_ns=20 * MS)
+    )
+    assert gone == "llama3.2 chat  total 0.02 s  engine_overloaded 503"
+    assert said((), None, outcome=Outcome.CLIENT_GONE, status=None, usage=None).endswith("client_gone")
+
+
+def test_a_name_from_outside_cannot_steer_the_terminal() -> None:
+    text = said(model="\x1b[2J\r\nevil" + "x" * 100)
+    assert "\x1b" not in text
+    assert "\n" not in text
+    assert len(text) < 150
+    assert said(model=None).startswith("- chat")
+
+
+def test_findings_stand_at_the_end() -> None:
+    assert line(record(findings=("cold_load",))).endswith("  cold_load")
+
+
+def test_lists_and_health_checks_are_left_out_unless_they_failed() -> None:
+    stream = io.StringIO()
+    live = LiveExporter(stream)
+    live.export(record(route="read"))
+    assert stream.getvalue() == ""
+    live.export(record(route="read", outcome=Outcome.ENGINE_UNREACHABLE, status=502))
+    live.export(record())
+    assert len(stream.getvalue().splitlines()) == 2
+
+
+def test_a_terminal_that_is_gone_loses_lines_counted() -> None:
+    stream = io.StringIO()
+    live = LiveExporter(stream)
+    stream.close()
+    live.export(record())
+    live.tick(0)
+    live.reopen()
+    live.close()
+    assert live.lost == 1

@@ -1,0 +1,36 @@
+import socket
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from proxy.messages import Hello
+from proxy.office.main import build, listen
+from tests.support.records import finished
+
+
+def test_the_office_has_the_exporters_that_were_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    hello = Hello(pid=1, version="0", records=str(tmp_path / "r.jsonl"), store=str(tmp_path / "s.db"))
+    office, exposition = build(hello)
+    office.take(finished(), 0)
+    office.close()
+    assert office.lost() == {"channel": 0, "prometheus": 0, "records": 0, "store": 0, "live": 0}
+    assert "llama3.2 chat" in capsys.readouterr().out
+    assert (tmp_path / "r.jsonl").read_bytes().count(b"\n") == 1
+    assert (tmp_path / "s.db").exists()
+    assert b"phasegate_requests_total" in exposition.render()[0]
+
+
+def test_nothing_is_written_that_was_not_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    office, _ = build(Hello(pid=1, version="0", live=False))
+    office.take(finished(), 0)
+    assert capsys.readouterr().out == ""
+
+
+def test_an_admin_address_that_is_taken_is_an_error_in_the_log_and_no_more() -> None:
+    first = listen("127.0.0.1", 0)
+    assert isinstance(first, socket.socket)
+    with first, capture_logs() as logs:
+        assert listen("127.0.0.1", first.getsockname()[1]) is None
+    assert logs[0]["event"] == "admin_not_listening"
+    assert logs[0]["address"].startswith("127.0.0.1:")

@@ -1,0 +1,252 @@
+"""The office as a process of its own, over a real socketpair: what is sent, what is lost, how it ends."""
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from proxy.exporters.reader import Unreadable, Wanted, lines
+from proxy.messages import EngineState, Hello, Message, Pulse
+from proxy.office.channel import Receiver, Sender
+from proxy.office.process import OfficeProcess
+from tests.support.records import finished
+
+PATIENCE_S = 20.0
+"""For a Python process to start on a busy machine."""
+READY = Pulse(at_s=1.0, engines=(EngineState(name="ollama", answers=True),))
+
+
+async def until(true: Callable[[], bool]) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while not true():  # noqa: ASYNC110  # what is waited for happens in another process
+            await asyncio.sleep(0.01)
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        return int(found.getsockname()[1])
+
+
+def recorded(path: Path) -> int:
+    return path.read_bytes().count(b"\n") if path.exists() else 0
+
+
+def stored(path: Path) -> int:
+    try:
+        return len(list(lines(path, Wanted())))
+    except Unreadable:  # not there yet
+        return 0
+
+
+@asynccontextmanager
+async def office(hello: Hello, delay_s: float = 0.05) -> AsyncIterator[tuple[Sender, OfficeProcess]]:
+    sender = Sender(hello)
+    process = OfficeProcess(sender, delay_s=delay_s)
+    task = asyncio.create_task(process.run())
+    try:
+        yield sender, process
+    finally:
+        await process.stop()
+        await task
+
+
+def run(test: Callable[[], Awaitable[None]]) -> None:
+    async def bounded() -> None:
+        async with asyncio.timeout(60):
+            await test()
+
+    asyncio.run(bounded())
+
+
+def test_no_record_is_lost_at_the_end(tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl"
+
+    async def test() -> None:
+        async with office(Hello(pid=1, version="0", records=str(path), live=False, admin_port=0)) as (sender, _):
+            for number in range(2000):
+                sender.send(finished(f"r{number}"))
+        assert sender.lost == 0
+
+    run(test)
+    assert recorded(path) == 2000
+
+
+def test_signals_to_the_whole_group_do_not_end_the_office_before_its_time(tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl"
+
+    async def test() -> None:
+        async with office(Hello(pid=1, version="0", records=str(path), live=False, admin_port=0)) as (sender, process):
+            sender.send(finished("a"))
+            await until(lambda: recorded(path) == 1)
+            for name in (signal.SIGINT, signal.SIGTERM):
+                os.kill(process.pid or 0, name)
+            sender.send(finished("b"))
+
+    run(test)
+    assert recorded(path) == 2
+
+
+def test_a_killed_office_is_restarted_and_every_record_is_written_or_counted(tmp_path: Path) -> None:
+    path, store = tmp_path / "r.jsonl", tmp_path / "s.db"
+    hello = Hello(pid=1, version="0", records=str(path), store=str(store), live=False, admin_port=0)
+
+    async def test() -> None:
+        async with office(hello) as (sender, process):
+            sender.send(finished("a"))
+            await until(lambda: recorded(path) == 1 and stored(store) == 1)
+            first = process.pid
+            os.kill(first or 0, signal.SIGKILL)
+            for number in range(100):
+                sender.send(finished(f"r{number}"))
+            await until(lambda: process.pid not in (None, first))
+            for number in range(100, 200):
+                sender.send(finished(f"r{number}"))
+        assert recorded(path) + sender.lost == 201
+
+    run(test)
+    assert stored(store) == recorded(path) >= 101
+
+
+def test_the_admin_listener_answers_and_a_rotated_file_is_followed(tmp_path: Path) -> None:
+    path, port = tmp_path / "r.jsonl", free_port()
+
+    async def test() -> None:
+        hello = Hello(pid=1, version="0", records=str(path), live=False, admin_port=port)
+        async with office(hello) as (sender, process), httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
+            sender.send(READY)
+            sender.send(finished("a"))
+            await until(lambda: recorded(path) == 1)
+            assert (await client.get("/readyz")).status_code == 200
+            assert [row["id"] for row in (await client.get("/api/requests")).json()] == ["a"]
+            path.rename(tmp_path / "r.1")
+            process.reopen()
+            await until(path.exists)
+            sender.send(finished("b"))
+            await until(lambda: recorded(path) == 1)
+
+    run(test)
+    assert recorded(tmp_path / "r.1") == 1
+
+
+def test_an_admin_port_that_is_taken_harms_no_record(tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl"
+
+    async def test() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            port = int(taken.getsockname()[1])
+            async with office(Hello(pid=1, version="0", records=str(path), live=False, admin_port=port)) as (sender, _):
+                sender.send(finished("a"))
+                await until(lambda: recorded(path) == 1)
+
+    run(test)
+
+
+def test_an_office_that_hangs_is_killed_in_the_end() -> None:
+    async def test() -> None:
+        sender = Sender(Hello(pid=1, version="0"))
+        process = OfficeProcess(sender, (sys.executable, "-c", "import time; time.sleep(600)"))
+        task = asyncio.create_task(process.run())
+        sender.send(finished("a"))
+        await until(lambda: process.pid is not None)
+        await process.stop(limit_s=0.2)
+        await task
+        assert sender.lost == 1
+
+    run(test)
+
+
+def test_stopping_between_two_offices_does_not_wait_for_the_next() -> None:
+    async def test() -> None:
+        sender = Sender(Hello(pid=1, version="0"))
+        process = OfficeProcess(sender, (sys.executable, "-c", "pass"), delay_s=600)
+        task = asyncio.create_task(process.run())
+        await until(lambda: process.pid is not None)
+        await until(lambda: process.pid is None)
+        process.reopen()
+        await process.stop()
+        await task
+
+    run(test)
+
+
+def test_records_that_came_while_there_was_no_office_get_a_last_one(tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl"
+
+    async def test() -> None:
+        hello = Hello(pid=1, version="0", records=str(path), live=False, admin_port=0)
+        async with office(hello, delay_s=600) as (sender, process):
+            await until(lambda: process.pid is not None)
+            os.kill(process.pid or 0, signal.SIGKILL)
+            await until(lambda: process.pid is None)
+            sender.send(finished("a"))
+
+    run(test)
+    assert recorded(path) == 1
+
+
+def test_an_office_that_always_dies_does_not_keep_us() -> None:
+    async def test() -> None:
+        sender = Sender(Hello(pid=1, version="0"))
+        process = OfficeProcess(sender, (sys.executable, "-c", "pass"), delay_s=600)
+        task = asyncio.create_task(process.run())
+        await until(lambda: process.pid is not None)
+        await until(lambda: process.pid is None)
+        sender.send(finished("a"))
+        await process.stop()
+        await task
+        assert sender.lost + sender.waiting == 1
+
+    run(test)
+
+
+def test_a_slow_reader_never_blocks_the_sender_and_gets_all_that_was_not_dropped() -> None:
+    async def test() -> None:
+        ours, theirs = socket.socketpair()
+        sender = Sender(Hello(pid=1, version="0"), limit_bytes=1_000_000)
+        sender.attach(ours)
+        for number in range(3000):  # far more than the socket takes: nobody reads yet
+            sender.send(finished(f"r{number}"))
+            await asyncio.sleep(0)
+        taken: list[Message] = []
+
+        async def read() -> None:
+            async for message in Receiver(theirs).messages():
+                taken.append(message)
+
+        reading = asyncio.create_task(read())
+        await sender.drain()
+        sender.finish()
+        await reading
+        sender.detach()
+        theirs.close()
+        assert 0 < sender.lost < 3000
+        assert len(taken) == 1 + 3000 - sender.lost
+
+    run(test)
+
+
+@pytest.mark.parametrize("half", [True, False], ids=["in the middle of a frame", "at once"])
+def test_what_the_other_side_never_took_is_counted(half: bool) -> None:
+    async def test() -> None:
+        ours, theirs = socket.socketpair()
+        sender = Sender(Hello(pid=1, version="0"))
+        sender.attach(ours)
+        if half:
+            await asyncio.sleep(0)
+            theirs.recv(10)
+        theirs.close()
+        for number in range(5):
+            sender.send(finished(f"r{number}"))
+            await asyncio.sleep(0)
+        await asyncio.sleep(0.01)
+        sender.detach()
+        assert sender.lost + sender.waiting == 5
+
+    run(test)
