@@ -43,6 +43,12 @@ class Client:
         """The head announces a body (RFC 9112, 6.3)."""
         return any(key in (b"content-length", b"transfer-encoding") for key, _ in self.headers)
 
+    @property
+    def upgrade(self) -> str | None:
+        """The protocol that the client wants to go on with; h2c may be ignored (RFC 9110, 7.8), and is."""
+        wanted = (self.header(b"upgrade") or b"").decode("latin-1").strip()
+        return wanted if wanted.lower() not in ("", "h2c") else None
+
     async def body(self, limit: int) -> bytes:
         """The whole request body. Raises BodyTooLarge before reading more than `limit` bytes, ClientGone."""
         announced = self.header(b"content-length") or b"0"

@@ -14,7 +14,7 @@ from typing import Protocol
 from proxy.client import Client, Headers, Watch
 from proxy.clock import Clock
 from proxy.config import Timeouts
-from proxy.errors import ClientGone, Fault, ProxyError
+from proxy.errors import ClientGone, Fault, ProxyError, UpgradeRefused
 from proxy.fleet import Engine, Fleet, Permit
 from proxy.guard import Guard
 from proxy.records import (
@@ -135,7 +135,8 @@ class Exchange:
 
     async def run(self) -> None:
         """Live, and leave one record, whatever happens."""
-        outcome, why = Outcome.PROXY_ERROR, "cancelled"
+        outcome: Outcome = Outcome.PROXY_ERROR
+        why: str | None = "cancelled"
         try:
             try:
                 outcome, why = await self._live(), self.recorder.error
@@ -174,6 +175,8 @@ class Exchange:
     async def _receive(self) -> Body:
         """Who asks, and for what. The exchange arrives when the body is read, or with the head of a streamed one."""
         client, rooms = self.client, self._rooms
+        if client.upgrade is not None:
+            raise UpgradeRefused(f"the proxy speaks HTTP only; an upgrade to {client.upgrade[:40]!r} cannot pass")
         self._tenant = rooms.authorize(client, self.facts)
         content_type = (client.header(b"content-type") or b"").decode("latin-1")
         if client.has_body and not rooms.buffers(self.facts, content_type):
