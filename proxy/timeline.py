@@ -329,7 +329,9 @@ def _rank(percent: int, count: int) -> int:
 
 def _bucket(ns: int) -> int:
     """Number of a gap's bucket; numbers sort as gaps do."""
-    shift = max(ns.bit_length() - 1 - _MANTISSA, 0)
+    shift = ns.bit_length() - 1 - _MANTISSA
+    if shift <= 0:
+        return ns
     return (shift << (_MANTISSA + 1)) + (ns >> shift)
 
 
@@ -357,13 +359,15 @@ def pack_stamps(stamps_ns: "array[int] | list[int]", after_us: int = 0) -> bytes
     The first counts since `after_us`; 1 to 2 bytes a stamp on a usual stream.
     """
     packed = bytearray()
+    append = packed.append
     for stamp in stamps_ns:
         us = stamp // 1000
-        delta, after_us = us - after_us, us
+        delta = us - after_us
+        after_us = us
         while delta > 0x7F:
-            packed.append(delta & 0x7F | 0x80)
+            append(delta & 0x7F | 0x80)
             delta >>= 7
-        packed.append(delta)
+        append(delta)
     return bytes(packed)
 
 

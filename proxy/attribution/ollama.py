@@ -37,7 +37,9 @@ def reported(finished: Finished, report: EngineReport, bill: Bill) -> None:
     bill.take("decode", decode, Class.MEASURED, DURATIONS)
     _load(finished.evidence, load - swap, bill)
     bill.take("queue", swap + wait.queue_ns, wait.klass, DURATIONS, ERROR_NS)
-    bill.take("frontend", wait.frontend_ns, wait.klass, DURATIONS, ERROR_NS)
+    # A slot may be free and the engine still busy: it takes new work only between two batches of another's prompt.
+    doubt = wait.frontend_ns if finished.evidence.ahead else 0
+    bill.take("frontend", wait.frontend_ns, wait.klass, DURATIONS, max(doubt, ERROR_NS))
     bill.take("prefill_decode", second, Class.DERIVED, DURATIONS)
     _delivery(finished, bill)
 

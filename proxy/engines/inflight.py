@@ -23,6 +23,7 @@ NO_WAIT_NS = 50_000_000
 class _Flight:
     runner: Runner
     model: str | None
+    takes_slot: bool
     place: int = -1
     """Order of dispatch; -1: not dispatched."""
     dispatched: int = 0
@@ -59,12 +60,12 @@ class InFlight:
         """An exchange for this engine has arrived."""
         if len(self._flights) >= LIMIT:
             del self._flights[next(iter(self._flights))]
-        self._flights[key] = _Flight(self.runners.of(facts), facts.model)
+        self._flights[key] = _Flight(self.runners.of(facts), facts.model, facts.route == "inference")
 
     def dispatched(self, key: str, t: int) -> None:
         """Its request is on the way; again after a retry."""
         flight = self._flights.get(key)
-        if flight is None or not self.runners.slotted:
+        if flight is None or not flight.takes_slot or not self.runners.slotted:
             return
         flight.place = -1
         busy = [other for other in self._flights.values() if other.place >= 0]

@@ -49,6 +49,14 @@ def test_counters_are_measured_and_the_residual_is_derived_with_its_error() -> N
     assert (queue.source, queue.error_ns) == ("ollama.durations", 2_400_000)
 
 
+def test_front_end_beside_others_may_hold_a_wait_for_their_batch() -> None:
+    alone, beside = (
+        next(phase for phase in split("ollama", STREAM, SOUND, slots=2, ahead=ahead).phases if phase.name == "frontend")
+        for ahead in (0, 1)
+    )
+    assert (alone.error_ns, beside.error_ns) == (2_400_000, beside.ns)
+
+
 def test_waiting_for_a_runner_that_had_to_go_is_queue_the_rest_of_the_load_is_load() -> None:
     said = ollama(total=3594, load=3498, prefill=27, decode=65)
     timeline = line(3594.3, first_token=3528, last_token=3594)

@@ -121,6 +121,13 @@ def test_an_engine_without_slots_is_only_counted() -> None:
     assert it.ended("x", 90 * MS) == Evidence(kind="vllm", version="1")
 
 
+def test_reading_a_list_takes_no_slot() -> None:
+    it = InFlight(Runners("llamacpp", None, 1))
+    sent(it, "list", 0, RequestFacts("passthrough", "other", "read"))
+    sent(it, "x", 5)
+    assert it.ended("x", 90 * MS).ahead == 0
+
+
 def test_strangers_change_nothing() -> None:
     it = table()
     it.dispatched("nobody", 1)
