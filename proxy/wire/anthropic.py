@@ -6,7 +6,7 @@ import msgspec
 
 from proxy.events import NOTHING, Event, Frame
 from proxy.records import RequestFacts, Usage
-from proxy.wire.decoding import Shape
+from proxy.wire.decoding import DONE, Shape, blank
 from proxy.wire.errors import complaint
 from proxy.wire.reports import anthropic_usage, completed
 
@@ -64,7 +64,7 @@ class Anthropic:
 
     def read(self, frame: Frame) -> Event:
         """What one event, or the whole body, says. Raises `Unreadable`."""
-        if not frame.data or frame.data.isspace() or frame.data.startswith(b"[DONE]"):
+        if blank(frame.data) or frame.data.startswith(DONE):
             return NOTHING
         said = _SAID.read(frame.data)
         if said.error:

@@ -14,6 +14,17 @@ class Unreadable(ValueError):
     """A frame that holds no JSON."""
 
 
+DONE = b"[DONE]"
+"""The end of a stream, in OpenAI's way."""
+
+_BLANK = frozenset({b"", b"null"})
+
+
+def blank(data: bytes) -> bool:
+    """An event that says nothing and is no error: empty, white space, or llama.cpp's `null`."""
+    return data.strip() in _BLANK
+
+
 def loads(data: bytes) -> Any:
     """The JSON value in these bytes; raises `Unreadable`.
 

@@ -7,7 +7,7 @@ import msgspec
 from proxy.events import NOTHING, Event, Frame
 from proxy.records import RequestFacts, Usage
 from proxy.wire.counting import RunningCount
-from proxy.wire.decoding import Shape, loads
+from proxy.wire.decoding import DONE, Shape, blank, loads
 from proxy.wire.errors import complaint
 from proxy.wire.fields import count
 from proxy.wire.reports import completed, known, llamacpp_report, llamacpp_usage
@@ -46,7 +46,7 @@ class LlamaCpp:
     def read(self, frame: Frame) -> Event:
         """What one event, or the whole body, says. Raises `Unreadable`."""
         data = frame.data
-        if not data or data.isspace() or data.startswith(b"[DONE]"):
+        if blank(data) or data.startswith(DONE):
             return NOTHING
         if data.startswith(b"["):
             return self._several(data)

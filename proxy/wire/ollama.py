@@ -2,7 +2,7 @@
 
 from proxy.events import NOTHING, Event, Frame
 from proxy.records import RequestFacts
-from proxy.wire.decoding import Shape
+from proxy.wire.decoding import Shape, blank
 from proxy.wire.errors import complaint
 from proxy.wire.openai import Output, calls_any, spoken
 from proxy.wire.reports import OllamaCounters, ollama_report, ollama_usage
@@ -35,7 +35,7 @@ class Ollama:
 
     def read(self, frame: Frame) -> Event:
         """What one line, or the whole body, says. Raises `Unreadable`."""
-        if not frame.data:
+        if blank(frame.data):
             return NOTHING
         line = _LINE.read(frame.data)
         if line.error:

@@ -11,7 +11,7 @@ import msgspec
 from proxy.events import NOTHING, Event, Frame
 from proxy.records import EngineReport, RequestFacts, Usage
 from proxy.wire.counting import RunningCount
-from proxy.wire.decoding import Shape
+from proxy.wire.decoding import DONE, Shape
 from proxy.wire.errors import complaint
 from proxy.wire.fields import items, mapping, text
 from proxy.wire.reports import (
@@ -76,7 +76,6 @@ class Chunk(msgspec.Struct, gc=False):
 
 
 _CHUNK = Shape(Chunk)
-_DONE = b"[DONE]"
 _BRACE = ord("{")
 _GENERATES = frozenset({"chat", "completion"})
 
@@ -173,7 +172,7 @@ class OpenAi:
     def _other(self, data: bytes) -> Event:
         """What does not begin as an object: the end, an empty event, llama.cpp's `null`, white space first."""
         text = data.strip()
-        if text.startswith(_DONE):
+        if text.startswith(DONE):
             self._done = True
             return Event(done=True)
         if text.startswith(b"{"):

@@ -6,7 +6,7 @@ import msgspec
 
 from proxy.events import NOTHING, Event, Frame
 from proxy.records import RequestFacts
-from proxy.wire.decoding import Shape, loads
+from proxy.wire.decoding import DONE, Shape, blank, loads
 from proxy.wire.errors import complaint
 from proxy.wire.fields import mapping, objects, text
 from proxy.wire.reports import completed, llamacpp_report, llamacpp_usage, responses_usage, vllm_report
@@ -46,7 +46,7 @@ class Responses:
 
     def read(self, frame: Frame) -> Event:
         """What one event, or the whole body, says. Raises `Unreadable`."""
-        if not frame.data or frame.data.isspace() or frame.data.startswith(b"[DONE]"):
+        if blank(frame.data) or frame.data.startswith(DONE):
             return NOTHING
         if not self._streamed:
             return _whole(mapping(loads(frame.data)), None)

@@ -7,7 +7,7 @@ import msgspec
 from proxy.events import NOTHING, Event, Frame
 from proxy.records import RequestFacts
 from proxy.wire.counting import RunningCount
-from proxy.wire.decoding import Shape, loads
+from proxy.wire.decoding import DONE, Shape, blank, loads
 from proxy.wire.errors import complaint
 from proxy.wire.fields import count, mapping, string
 from proxy.wire.reports import sglang_report, sglang_usage
@@ -41,10 +41,10 @@ class SgLang:
     def read(self, frame: Frame) -> Event:
         """What one event, or the whole body, says. Raises `Unreadable`."""
         data = frame.data
-        if data.startswith(b"[DONE]"):
+        if data.startswith(DONE):
             self._ended = True
             return Event(done=True)
-        if not data or data.isspace():
+        if blank(data):
             return NOTHING
         if data.startswith(b"["):
             return self._several(data)

@@ -74,7 +74,8 @@ def _wrapped(path: tuple[str, ...], value: bytes) -> bytes:
 def _inserted(text: bytes, name: str, value: bytes) -> bytes:
     """Put first: decoders keep the last of two equal names, so that a client's own would win."""
     start = _open(text)
-    empty = text[_skip(text, start)] == ord("}")
+    after = _skip(text, start)
+    empty = text[after : after + 1] == b"}"
     return text[:start] + json.dumps(name).encode() + b":" + value + (b"" if empty else b",") + text[start:]
 
 
