@@ -11,6 +11,7 @@ import socket
 import struct
 from collections import deque
 from collections.abc import AsyncIterator
+from typing import NamedTuple
 
 import msgspec
 
@@ -86,11 +87,18 @@ class Splitter:
             return None
 
 
+class _Link(NamedTuple):
+    """One connection with one office."""
+
+    end: socket.socket
+    loop: asyncio.AbstractEventLoop
+
+
 class Sender:
     """The data side. `send` never blocks and never raises; what finds no room pushes out the oldest, counted.
 
-    State: frames that wait, their size, the rest of a frame that is half written, frames written and not yet
-    acknowledged, whether `Hello` was, the socket (None while there is no office), and whether a write is due.
+    State: frames that wait and their size, the rest of a batch that is half written, frames written and not yet
+    acknowledged, whether `Hello` was, the link (None while there is no office), and whether a write is due.
     """
 
     def __init__(self, hello: Hello, limit_bytes: int = LIMIT_BYTES) -> None:
@@ -102,16 +110,14 @@ class Sender:
         self._unacked = 0
         self._acks = b""
         self._greeted = False
-        self._socket: socket.socket | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._link: _Link | None = None
         self._due = False
-        self._idle = asyncio.Event()
-        self._idle.set()
+        self._moved = asyncio.Event()
         self.lost = 0
         """Frames dropped for want of room, or gone with an office that died."""
 
     def __repr__(self) -> str:
-        state = "attached" if self._socket else "detached"
+        state = "attached" if self._link else "detached"
         return f"<Sender {state}, {len(self._waiting)} waiting, {self._unacked} unacknowledged, {self.lost} lost>"
 
     @property
@@ -136,58 +142,57 @@ class Sender:
     def attach(self, end: socket.socket) -> None:
         """Writes from now on to this end of a socketpair, `Hello` first. Runs in the loop."""
         end.setblocking(False)
-        self._socket, self._loop = end, asyncio.get_running_loop()
+        self._link = link = _Link(end, asyncio.get_running_loop())
         self._partial = encode(self._hello)
         self._unacked, self._acks, self._greeted = 1, b"", False
-        self._loop.add_reader(end, self._acknowledged)
+        link.loop.add_reader(end, self._acknowledged, link)
         self._schedule()
 
     def detach(self) -> None:
         """The office is gone: what it did not acknowledge is lost. What waits is kept for the next one."""
-        if self._socket is None or self._loop is None:
+        if self._link is None:
             return
-        self._loop.remove_reader(self._socket)
-        self._loop.remove_writer(self._socket)
-        self._socket.close()
-        self._socket = None
+        self._link.loop.remove_reader(self._link.end)
+        self._link.loop.remove_writer(self._link.end)
+        self._link.end.close()
+        self._link = None
         self.lost += self._unacked - (not self._greeted)  # a Hello that nobody took is no loss
         self._partial, self._unacked, self._due = b"", 0, False
-        self._idle.set()
+        self._moved.set()
 
     def finish(self) -> None:
         """Nothing more will come: the office settles what it has, and ends."""
-        if self._socket is not None:
-            self._socket.shutdown(socket.SHUT_WR)
+        if self._link is not None:
+            self._link.end.shutdown(socket.SHUT_WR)
 
     async def drain(self) -> None:
         """Waits until every frame was taken by the office. For shutdown; bound it with a timeout."""
-        while self._socket is not None and (self._waiting or self._partial or self._unacked):
-            self._idle.clear()
-            await self._idle.wait()
+        while self._link is not None and (self._waiting or self._partial or self._unacked):
+            self._moved.clear()
+            await self._moved.wait()
 
     def _schedule(self) -> None:
-        if self._socket is not None and self._loop is not None and not self._due:
+        if self._link is not None and not self._due:
             self._due = True
-            self._loop.call_soon(self._flush)
+            self._link.loop.call_soon(self._flush, self._link)
 
-    def _flush(self) -> None:
+    def _flush(self, link: _Link) -> None:
         """Writes what there is, as much as the socket takes; comes again when it takes more."""
-        if self._socket is None or self._loop is None:
+        if link is not self._link:  # detached in the meantime
             return
         try:
             while batch := self._batch():
-                written = self._socket.send(batch)
+                written = link.end.send(batch)
                 self._partial = batch[written:]
         except BlockingIOError:
             self._partial = batch
-            self._loop.add_writer(self._socket, self._flush)
+            link.loop.add_writer(link.end, self._flush, link)
             return
         except OSError:  # the office is dying: its keeper sees the end of the process and detaches
-            self._partial = batch
-            self._loop.remove_writer(self._socket)
+            link.loop.remove_writer(link.end)
             return
         self._due = False
-        self._loop.remove_writer(self._socket)
+        link.loop.remove_writer(link.end)
 
     def _batch(self) -> bytes:
         """The next bytes to write: the rest of the last batch, or frames joined up to one write's worth."""
@@ -202,23 +207,22 @@ class Sender:
         self._unacked += len(frames)
         return b"".join(frames)
 
-    def _acknowledged(self) -> None:
-        if self._socket is None or self._loop is None:
-            return
+    def _acknowledged(self, link: _Link) -> None:
+        """The office took frames, or is gone."""
         try:
-            data = self._socket.recv(4096)
+            data = link.end.recv(4096)
         except BlockingIOError:
             return
         except ConnectionError:
             data = b""
-        if not data:  # the office is gone; its keeper detaches
-            self._loop.remove_reader(self._socket)
+        if not data:  # gone; its keeper detaches
+            link.loop.remove_reader(link.end)
         self._acks += data
         whole = len(self._acks) - len(self._acks) % ACK.size
         self._unacked -= sum(count for (count,) in ACK.iter_unpack(self._acks[:whole]))
         self._acks = self._acks[whole:]
         self._greeted = self._greeted or whole > 0
-        self._idle.set()
+        self._moved.set()
 
 
 class Receiver:

@@ -8,7 +8,7 @@ import contextlib
 import signal
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import structlog
@@ -22,7 +22,7 @@ from proxy.exporters.jsonl import JsonlExporter
 from proxy.exporters.prometheus import Exposition
 from proxy.exporters.series import Series
 from proxy.exporters.sqlite import SqliteExporter
-from proxy.messages import Hello
+from proxy.messages import Hello, Message
 from proxy.office import app, logs
 from proxy.office.channel import Receiver
 from proxy.office.guard import Guard
@@ -45,24 +45,29 @@ def main(fd: int) -> None:
 
 async def serve(end: socket.socket, clock: Clock) -> None:
     """Takes messages until the data process closes its end; the first one is `Hello`."""
-    receiver = Receiver(end)
-    messages = receiver.messages()
-    hello = await anext(messages, None)
-    if not isinstance(hello, Hello):
-        return
+    with end:
+        messages = Receiver(end).messages()
+        hello = await anext(messages, None)
+        if isinstance(hello, Hello):
+            await _serve(hello, messages, clock)
+
+
+async def _serve(hello: Hello, messages: AsyncIterator[Message], clock: Clock) -> None:
     logs.configure(hello.log_level, as_json=hello.log_json)
     office, exposition = build(hello)
     asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, office.reopen)
     helpers = [asyncio.create_task(_tick(office, clock))]
-    guard = Guard.of(hello.admin_host, hello.admin_token, hello.admin_hosts)
     listener = listen(hello.admin_host, hello.admin_port)
     if listener is not None:
+        guard = Guard.of(hello.admin_host, hello.admin_token, hello.admin_hosts)
         admin = app.create(office, exposition, guard, hello.config.encode(), {})
         helpers.append(asyncio.create_task(_answer(admin, listener)))
-    async for message in messages:
-        office.take(message, clock.now_ns())
-    await _end(helpers)
-    office.close()
+    try:
+        async for message in messages:
+            office.take(message, clock.now_ns())
+    finally:
+        await _end(helpers)
+        office.close()
 
 
 def build(hello: Hello) -> tuple[Office, Exposition]:

@@ -11,9 +11,12 @@ from pathlib import Path
 
 import httpx
 import pytest
+import structlog
 
+from proxy.clock import SystemClock
 from proxy.exporters.reader import Unreadable, Wanted, lines
 from proxy.messages import EngineState, Hello, Message, Pulse
+from proxy.office import main
 from proxy.office.channel import Receiver, Sender
 from proxy.office.process import OfficeProcess
 from tests.support.records import finished
@@ -230,6 +233,42 @@ def test_a_slow_reader_never_blocks_the_sender_and_gets_all_that_was_not_dropped
         assert len(taken) == 1 + 3000 - sender.lost
 
     run(test)
+
+
+def test_the_office_lives_as_long_as_its_end_of_the_socketpair(tmp_path: Path) -> None:
+    path, port = tmp_path / "r.jsonl", free_port()
+
+    async def test() -> None:
+        ours, theirs = socket.socketpair()
+        sender = Sender(Hello(pid=1, version="0", records=str(path), live=False, admin_port=port))
+        sender.attach(ours)
+        serving = asyncio.create_task(main.serve(theirs, SystemClock()))
+        sender.send(READY)
+        sender.send(finished("a"))
+        await until(lambda: recorded(path) == 1)
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
+            assert (await client.get("/readyz")).status_code == 200
+        sender.send(finished("b"))
+        await sender.drain()
+        sender.finish()
+        await serving
+        sender.detach()
+
+    run(test)
+    structlog.reset_defaults()
+    assert recorded(path) == 2
+
+
+def test_an_office_that_nobody_greets_ends() -> None:
+    ours, theirs = socket.socketpair()
+    kept = {name: signal.getsignal(name) for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    ours.close()
+    try:
+        main.main(theirs.detach())
+        assert signal.getsignal(signal.SIGTERM) == signal.SIG_IGN
+    finally:
+        for name, handler in kept.items():
+            signal.signal(name, handler)
 
 
 @pytest.mark.parametrize("half", [True, False], ids=["in the middle of a frame", "at once"])
