@@ -13,8 +13,11 @@ the record, at the engine, in the metrics. The runner holds the vocabulary and n
 `checks`       a case's checks against what was seen, and what is checked always
 `exposition`   Prometheus text, parsed: sums, quantiles, labels
 `rooms`        which rooms a case needs, from the words that it uses
-`stage`        steps played in virtual time, or over sockets
-`product`      all that knows phasegate: settings, records, series, commands
+`stage`        steps played in virtual time
+`sockets`      steps played over sockets in real time
+`product`      what the runner knows of phasegate: settings, records, series, commands
+`inprocess`    phasegate over scripted transports
+`shipped`      phasegate as a process of its own
 `runner`       a case from JSON to a verdict
 
 `field_cases.jsonl.gz` holds the public cases: faults that people met who run, measure or proxy LLM engines. Their

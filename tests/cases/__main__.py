@@ -11,7 +11,7 @@ from typing import Any
 
 from tests.cases import runner
 
-HERE = Path(__file__).parent / "field_cases.jsonl.gz"
+SHIPPED = Path(__file__).parent / "field_cases.jsonl.gz"
 
 
 def load(path: Path) -> Iterator[dict[str, Any]]:
@@ -24,7 +24,7 @@ def load(path: Path) -> Iterator[dict[str, Any]]:
 def main(arguments: list[str]) -> int:
     """Print a verdict for each case; 1 if one failed."""
     parser = argparse.ArgumentParser(prog="python -m tests.cases", description=__doc__)
-    parser.add_argument("file", type=Path, nargs="?", default=HERE, help="JSON lines, gzipped or not")
+    parser.add_argument("file", type=Path, nargs="?", default=SHIPPED, help="JSON lines, gzipped or not")
     parser.add_argument("--split", type=int, metavar="N", help="deliver every read in parts of N bytes")
     parser.add_argument("--only", action="append", metavar="ID", help="run this case alone; may be given again")
     parser.add_argument("--list", action="store_true", help="print ids and symptoms, run nothing")

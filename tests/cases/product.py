@@ -1,67 +1,49 @@
-"""All that the runner knows of phasegate: settings, how it is started, what a record says, names of series.
+"""What the runner knows of phasegate: settings, what a record says, names of series, the report.
 
-Nothing else in this package names anything of `proxy`.
+This file, `inprocess` and `shipped` are the only ones of this package that name anything of `proxy`.
 """
 
-import asyncio
-import contextlib
-import io
+import functools
 import itertools
 import json
-import logging
-import socket
-import subprocess
-import sys
-import tempfile
-import time
-import urllib.request
 from collections.abc import Callable, Mapping
-from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-import httpx
-import msgspec
-import structlog
 from click.testing import CliRunner
 
-from proxy.app import DataApp
-from proxy.attribution.ladder import attribute
-from proxy.cli import serve
 from proxy.cli.report import report
-from proxy.config import Settings, masked
 from proxy.events import Event
-from proxy.exporters.contract import to_dict
-from proxy.messages import Hello, Message
-from proxy.office import logs
-from proxy.office.findings import findings
-from proxy.office.main import build
-from proxy.records import Finished, RequestRecord
-from proxy.tap import Tap
-from proxy.timeline import Recorder
+from proxy.records import RequestRecord
 from tests.cases.case import Case
-from tests.cases.exposition import Exposition, parse, quantile
+from tests.cases.exposition import Exposition, quantile
 from tests.cases.seen import Record, ms
-from tests.support.clock import VirtualLoop
+from tests.support import imports
 
 ROOMS = {
-    "tokens": "proxy.tokens.desk",
-    "admission": "proxy.admission.door",
-    "queueing": "proxy.admission.queue",
-    "prefixes": "proxy.prefixes.audit",
-    "store": "proxy.cli.report",
-    "scrape": "proxy.office.scrape",
+    "tokens": ("proxy.app", "proxy.tokens"),
+    "admission": ("proxy.app", "proxy.admission"),
+    "queueing": ("proxy.app", "proxy.admission.queue"),
+    "prefixes": ("proxy.app", "proxy.prefixes"),
+    "store": ("proxy.cli.report", "proxy.exporters.summary"),
+    "scrape": ("proxy.office.main", "proxy.office.scrape"),
 }
-"""Rooms beyond relay and spine, and the module whose being there says that the room is built."""
+"""Rooms beyond relay and spine: where each is put in, and what is imported there once it is built."""
 
 HOUR_S = 3600.0
 """What a case's timeouts are where it says nothing."""
 
 
-def rooms() -> set[str]:
-    """The rooms that are built: those that the composition roots import."""
-    return {room for room, module in ROOMS.items() if module in sys.modules}
+@functools.cache
+def rooms() -> frozenset[str]:
+    """The rooms that are built, as the imports of the sources tell."""
+    edges = imports.graph()
+    return frozenset(
+        room
+        for room, (root, module) in ROOMS.items()
+        if any(name == module or name.startswith(f"{module}.") for name in imports.reachable(edges, [root]))
+    )
 
 
 class Product(Protocol):
@@ -285,337 +267,8 @@ def report_of(file: Path) -> dict[str, float | None]:
     return {f"{name}.{part}": value for name in ("ttft", "duration") for part, value in said[name].items()}
 
 
-# --- the product in this process ------------------------------------------------------------------------------------
-
-_HEARD: ContextVar[Heard | None] = ContextVar("heard", default=None)
-
-
-class _Listening(Recorder):
-    """A recorder that passes on what it is told, and notes it on the way."""
-
-    __slots__ = ("_heard", "_recorder")
-
-    def __init__(self, recorder: Recorder, heard: Heard) -> None:
-        self._recorder = recorder
-        self._heard = heard
-
-    def event(self, t: int, event: Event) -> None:
-        self._heard.event(t, event)
-        self._recorder.event(t, event)
-
-    def unreadable(self, t: int) -> None:
-        self._recorder.unreadable(t)
-
-
-class HeardApp(DataApp):
-    """The data process, with an ear at the recorder of each exchange. `heard`: by request id."""
-
-    def __init__(self, *args: Any, **named: Any) -> None:
-        super().__init__(*args, **named)
-        self.heard: dict[str, Heard] = {}
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] == "http":
-            id = next((value.decode() for name, value in scope["headers"] if name.lower() == b"x-request-id"), "")
-            _HEARD.set(self.heard.setdefault(id, Heard()))
-        await super().__call__(scope, receive, send)
-
-    def _tap(self, answer: Any, facts: Any, recorder: Recorder) -> tuple[Tap, bool]:
-        heard = _HEARD.get()
-        return super()._tap(answer, facts, _Listening(recorder, heard or Heard()))
-
-
-class InProcess:
-    """The product over scripted transports: the data application, and an office in the same process."""
-
-    def __init__(self, case: Case, loop: VirtualLoop, transport: httpx.AsyncBaseTransport) -> None:
-        # All state: the product's parts, its output so far, its records by id, and what they said when it stopped.
-        self._loop = loop
-        self._folder = tempfile.TemporaryDirectory(prefix="phasegate-case-")
-        self._records_file = Path(self._folder.name) / "records.jsonl"
-        tree = settings(case, engine_urls(case), records=str(self._records_file))
-        self._settings = msgspec.convert(tree, Settings, strict=False)
-        self._output = io.StringIO()
-        self._restore = contextlib.ExitStack()
-        self._listen()
-        hello = Hello(pid=1, version="0", records=str(self._records_file), log_level=self._settings.log_level)
-        with contextlib.redirect_stdout(self._output):
-            self._office, self._exposition = build(hello)
-        self.app = HeardApp(self._settings, clock=loop.clock, transport=transport, send=self._take)
-        self._by_id: dict[str, list[RequestRecord]] = {}
-        self._newest: RequestRecord | None = None
-        self._admin: dict[str, str] = {}
-
-    async def start(self) -> None:
-        """As at start."""
-        self._loop.set_exception_handler(self._complain)
-        if (start := getattr(self.app, "start", None)) is not None:
-            await start()
-
-    async def stop(self) -> None:
-        """Settle what waits, keep what can still be asked for, and let go."""
-        self._office.tick(self._loop.clock.now_ns())
-        self._collect()
-        await self.app.aclose()
-        self._restore.close()
-
-    def exposition(self) -> Exposition:
-        self._office.tick(self._loop.clock.now_ns())
-        self._office.take(self.app.state(), self._loop.clock.now_ns())
-        self._collect()
-        return parse(self._text())
-
-    def _text(self) -> str:
-        return self._exposition.render()[0].decode()
-
-    def records(self, id: str) -> list[Record]:
-        return [said(record, self.app.heard.get(id, Heard())) for record in self._by_id.get(id, [])]
-
-    def report(self) -> dict[str, float | None]:
-        self._office.tick(self._loop.clock.now_ns())
-        return report_of(self._records_file)
-
-    def breakers(self) -> list[dict[str, Any]]:
-        return []
-
-    def findings(self) -> list[str]:
-        return []
-
-    def spoken(self) -> Mapping[str, str]:
-        every = [to_dict(record) for records in self._by_id.values() for record in records]
-        return {
-            "its output": self._output.getvalue(),
-            "metrics": self._text(),
-            "records as JSON": json.dumps(every),
-            "its configuration as JSON": json.dumps(masked(self._settings)),
-            "records on disk": self._records_file.read_text() if self._records_file.exists() else "",
-        }
-
-    def tracebacks(self) -> list[str]:
-        return bugs(self._output.getvalue())
-
-    def _take(self, message: Message) -> None:
-        self._office.take(message, self._loop.clock.now_ns())
-        self._collect()
-
-    def _collect(self) -> None:
-        """Note what the office has published since the last look: it keeps the latest thousand."""
-        fresh = []
-        for record in self._office.records():
-            if record is self._newest:
-                break
-            fresh.append(record)
-        for record in reversed(fresh):
-            self._by_id.setdefault(record.finished.id, []).append(record)
-            self._newest = record
-
-    def _listen(self) -> None:
-        """Keep what is logged, by structlog and by logging."""
-        with contextlib.redirect_stderr(self._output):
-            logs.configure(self._settings.log_level, as_json=False)
-        self._restore.callback(structlog.reset_defaults)
-        handler, root = logging.StreamHandler(self._output), logging.getLogger()
-        level = root.level
-        root.addHandler(handler)
-        root.setLevel(logging.DEBUG if self._settings.log_level == "debug" else logging.INFO)
-        self._restore.callback(root.setLevel, level)
-        self._restore.callback(root.removeHandler, handler)
-
-    def _complain(self, loop: Any, context: dict[str, Any]) -> None:
-        """What asyncio would log of a task that failed unseen."""
-        self._output.write(f"Traceback (most recent): {context.get('message')}: {context.get('exception')!r}\n")
-
-
-def engine_urls(case: Case) -> list[str]:
-    """Where the engines of a virtual case stand."""
-    host = case.config.get("engine_host", "engine.test")
-    return [f"http://{host}:{8000 + number}" for number in range(case.config.get("replicas", 1))]
-
-
 def bugs(output: str) -> list[str]:
     """Lines of a log that tell of a bug."""
     return [
         f"logged: {line}" for line in output.splitlines() if "Traceback (most recent" in line or "proxy_fault" in line
     ]
-
-
-# --- the product as shipped -----------------------------------------------------------------------------------------
-
-START_S = 20.0
-QUIET_S = 6.0
-"""How long the metrics may take to show that all is over: the pulse comes once a second."""
-STOP_S = 20.0
-PULSE_S = 1.2
-"""A little more than between two pulses."""
-
-
-class Shipped:
-    """`phasegate serve` as a process of its own, started by this module so that an ear is at its recorders."""
-
-    def __init__(self, case: Case, urls: list[str]) -> None:
-        # All state: the folder with its files, its ports, the process, and what it said.
-        self._folder = tempfile.TemporaryDirectory(prefix="phasegate-case-")
-        folder = Path(self._folder.name)
-        self._records_file, self._said_file = folder / "records.jsonl", folder / "said.jsonl"
-        self._output_file, self._config_file = folder / "output.txt", folder / "phasegate.toml"
-        self.port, self._admin_port = free_port(), free_port()
-        tree = settings(
-            case,
-            urls,
-            listen=f"127.0.0.1:{self.port}",
-            admin=f"127.0.0.1:{self._admin_port}",
-            records=str(self._records_file),
-        )
-        self._config_file.write_text(toml(tree))
-        self._said_file.touch()
-        self._process: subprocess.Popen[bytes]
-        self._spoken: dict[str, str] = {}
-
-    async def start(self) -> None:
-        """Until both listeners answer."""
-        command = [
-            sys.executable,
-            "-m",
-            "tests.cases.product",
-            str(self._said_file),
-            "--config",
-            str(self._config_file),
-        ]
-        with self._output_file.open("wb") as output:
-            self._process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
-        end_s = time.monotonic() + START_S
-        while not await self._answers():
-            if time.monotonic() > end_s or self._process.poll() is not None:
-                raise RuntimeError(f"serve did not start: {self._output_file.read_text()[-2000:]}")
-            await asyncio.sleep(0.1)
-
-    async def _answers(self) -> bool:
-        try:
-            _, writer = await asyncio.open_connection("127.0.0.1", self.port)
-            writer.close()
-            await self._get("/healthz")
-        except OSError:
-            return False
-        return True
-
-    async def stop(self) -> None:
-        """As a service manager does."""
-        self._process.terminate()
-        try:
-            await asyncio.to_thread(self._process.wait, STOP_S)
-        finally:
-            self._process.kill()
-        self._spoken["its output"] = self._output_file.read_text()
-        self._spoken["records on disk"] = self._records_file.read_text() if self._records_file.exists() else ""
-
-    async def scrape(self) -> Exposition:
-        """Its metrics now, as far as the last pulse told."""
-        await asyncio.sleep(PULSE_S)
-        self._spoken["metrics"] = await self._get("/metrics")
-        return parse(self._spoken["metrics"])
-
-    async def quiet(self) -> Exposition:
-        """Its metrics once they show that all is over, and its JSON."""
-        end_s = time.monotonic() + QUIET_S
-        now = await self.scrape()
-        while series(now, "in_flight") and time.monotonic() < end_s:
-            now = await self.scrape()
-        for path in ("/api/requests?limit=1000", "/api/engines", "/api/config"):
-            self._spoken[path] = await self._get(path)
-        return now
-
-    async def _get(self, path: str) -> str:
-        def fetch() -> str:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self._admin_port}{path}", timeout=10) as answer:
-                return str(answer.read().decode())
-
-        return await asyncio.to_thread(fetch)
-
-    def _lines(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in self._said_file.read_text().splitlines() if line.endswith("}")]
-
-    def ids(self) -> list[str]:
-        """Ids of all records so far."""
-        return [line["id"] for line in self._lines()]
-
-    def records(self, id: str) -> list[Record]:
-        return [line["said"] for line in self._lines() if line["id"] == id]
-
-    def report(self) -> dict[str, float | None]:
-        return report_of(self._records_file)
-
-    def breakers(self) -> list[dict[str, Any]]:
-        return []
-
-    def findings(self) -> list[str]:
-        return []
-
-    def spoken(self) -> Mapping[str, str]:
-        return self._spoken
-
-    def tracebacks(self) -> list[str]:
-        return bugs(self._spoken["its output"])
-
-    def memory_mark(self) -> int:
-        """Resident bytes now; from here on the peak counts anew."""
-        Path(f"/proc/{self._process.pid}/clear_refs").write_text("5")
-        return self._memory("VmRSS")
-
-    def memory_peak(self) -> int:
-        """The most resident bytes since the mark."""
-        return self._memory("VmHWM")
-
-    def _memory(self, name: str) -> int:
-        status = Path(f"/proc/{self._process.pid}/status").read_text()
-        return next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith(name))
-
-
-def free_port() -> int:
-    """A port that was free a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def toml(tree: dict[str, Any]) -> str:
-    """Settings as a TOML file: scalars, lists of strings, tables, lists of tables."""
-    plain = [f"{name} = {json.dumps(value)}" for name, value in tree.items() if not _is_table(value)]
-    tables: list[str] = []
-    for name, value in tree.items():
-        if isinstance(value, dict):
-            tables += [f"[{name}]", toml(value)]
-        elif _is_table(value):
-            tables += [line for item in value for line in (f"[[{name}]]", toml(item))]
-    return "\n".join([*plain, *tables, ""])
-
-
-def _is_table(value: Any) -> bool:
-    return isinstance(value, dict) or (isinstance(value, list) and bool(value) and isinstance(value[0], dict))
-
-
-def main(arguments: list[str]) -> None:
-    """`phasegate serve` with these options, save that each record goes to a file in the words of checks, too."""
-    file = Path(arguments[0]).open("a", buffering=1)  # noqa: SIM115  # open as long as the process lives
-
-    class Told(HeardApp):
-        def __init__(self, *args: Any, **named: Any) -> None:
-            super().__init__(*args, **{**named, "send": self._tell(named["send"])})
-
-        def _tell(self, send: Callable[[Message], None]) -> Callable[[Message], None]:
-            def told(message: Message) -> None:
-                send(message)
-                if isinstance(message, Finished):
-                    breakdown = attribute(message)
-                    record = RequestRecord(message, breakdown, findings(message, breakdown))
-                    file.write(
-                        json.dumps({"id": message.id, "said": said(record, self.heard.get(message.id, Heard()))}) + "\n"
-                    )
-
-            return told
-
-    serve.DataApp = Told  # type: ignore[misc]
-    serve.serve(arguments[1:])
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

@@ -1,7 +1,9 @@
 """A case, from JSON to a verdict."""
 
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 from tests.cases import product, sockets, words
@@ -40,16 +42,17 @@ def run(source: dict[str, Any], split: int | None = None) -> Verdict:
     if not case.virtual and (why := sockets.impossible(case)):
         return Verdict(id, "skipped", (why,))
     try:
-        faults = list(judge(case, _play(case)))
+        with tempfile.TemporaryDirectory(prefix="phasegate-case-") as folder:
+            faults = list(judge(case, _play(case, Path(folder))))
     except Exception as error:  # the runner goes on to the next case, whatever this one did
         return Verdict(id, "fail", (f"the case could not be played: {type(error).__name__}: {error}",))
     return Verdict(id, "fail" if faults else "pass", tuple(faults))
 
 
-def _play(case: Case) -> Played:
+def _play(case: Case, folder: Path) -> Played:
     if not case.virtual:
-        return sockets.play(case)
-    return clock.run(lambda loop: VirtualStage(case, loop).run())
+        return sockets.play(case, folder)
+    return clock.run(lambda loop: VirtualStage(case, loop, folder).run())
 
 
 def judge(case: Case, played: Played) -> Iterator[str]:

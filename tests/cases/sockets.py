@@ -4,11 +4,12 @@ import asyncio
 import socket
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from tests.cases.case import Case, Step
 from tests.cases.exposition import Exposition
-from tests.cases.product import Shipped
 from tests.cases.seen import Exchange
+from tests.cases.shipped import Shipped
 from tests.cases.stage import Played, Stage
 from tests.support.client import SocketClient
 from tests.support.engine import SocketEngine
@@ -33,9 +34,9 @@ def impossible(case: Case) -> str | None:
     return None
 
 
-def play(case: Case) -> Played:
+def play(case: Case, folder: Path) -> Played:
     """The case from a fresh product."""
-    return asyncio.run(SocketStage(case).run())
+    return asyncio.run(SocketStage(case).run(folder))
 
 
 def engine_address(case: Case) -> str:
@@ -66,11 +67,11 @@ class SocketStage(Stage):
     async def exposition(self) -> Exposition:
         return await self._product.scrape()
 
-    async def run(self) -> Played:
+    async def run(self, folder: Path) -> Played:
         """The case, from starting the product to its end."""
         for engine in self._engines:
             await engine.start()
-        self._product = Shipped(self.case, [f"http://{engine.name}" for engine in self._engines])
+        self._product = Shipped(self.case, [f"http://{engine.name}" for engine in self._engines], folder)
         try:
             await self._product.start()
             prepared = self.prepare(f"{LOCAL}:{self._product.port}")

@@ -4,10 +4,12 @@ import asyncio
 import tracemalloc
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from tests.cases.case import Case, Step
 from tests.cases.exposition import Exposition
-from tests.cases.product import InProcess, Product
+from tests.cases.inprocess import InProcess
+from tests.cases.product import Product
 from tests.cases.seen import Exchange
 from tests.support.client import Request, ScriptedClient
 from tests.support.clock import CLIENT, WALL, VirtualLoop
@@ -145,11 +147,11 @@ async def _all(tasks: list[asyncio.Task[None]]) -> None:
 class VirtualStage(Stage):
     """Scripted transports, no sockets; time stands still while the product works."""
 
-    def __init__(self, case: Case, loop: VirtualLoop) -> None:
+    def __init__(self, case: Case, loop: VirtualLoop, folder: Path) -> None:
         super().__init__(case)
         self._loop = loop
         self._engine = ScriptedEngine(loop, self.choose)
-        self._product = InProcess(case, loop, self._engine)
+        self._product = InProcess(case, loop, self._engine, folder)
         self._client = ScriptedClient(loop, self._product.app)
 
     def now_ns(self) -> int:

@@ -31,15 +31,14 @@ class ScriptedEngine(httpx.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         call = _call(request, self._now())
         script = self._choose(call)
-        if script.ending == "refuse":
-            raise httpx.ConnectError("connection refused", request=request)
+        await self._connected(request, script)
         call.body = b"".join([part async for part in _stream(request)])
         call.at_ns = self._now()
         self.calls.append(call)
         request.extensions.get("sent", lambda: None)()
         try:
             await self._head(call, script)
-        except asyncio.CancelledError:
+        except BaseException:  # whatever ends the wait for the head, ends the call
             call.closed_ns = self._now()
             raise
         return httpx.Response(
@@ -48,6 +47,14 @@ class ScriptedEngine(httpx.AsyncBaseTransport):
             stream=_ScriptedBody(self.loop, call, script),
             extensions={"http_version": b"HTTP/1.1"},
         )
+
+    async def _connected(self, request: httpx.Request, script: Script) -> None:
+        """Return when there is a connection; raise if there will be none."""
+        if script.ending == "refuse":
+            raise httpx.ConnectError("connection refused", request=request)
+        if script.ending == "unroutable":
+            await asyncio.sleep(request.extensions["timeout"]["connect"])
+            raise httpx.ConnectTimeout("no connection in time", request=request)
 
     async def _head(self, call: Call, script: Script) -> None:
         """Return when the head has left; raise if it never does."""

@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Literal
 
-Ending = Literal["complete", "close", "reset", "stall", "refuse"]
+Ending = Literal["complete", "close", "reset", "stall", "refuse", "unroutable"]
 Headers = tuple[tuple[str, str], ...]
 
 
@@ -27,7 +27,8 @@ class Script:
     reads: tuple[Read, ...] = ()
     ending: Ending = "complete"
     """`complete`: due form. `close`: the connection closes without the end of the body. `reset`: a read error.
-    `stall`: silence; without reads not even a head. `refuse`: the connection is refused."""
+    `stall`: silence; without reads not even a head. `refuse`: the connection is refused. `unroutable`: it is neither
+    refused nor made (virtual time only)."""
     head_ns: int | None = None
     """When the head leaves; None: with the first read, at once if there is none."""
     end_ns: int | None = None

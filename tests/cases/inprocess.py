@@ -1,0 +1,172 @@
+"""The product over scripted transports: the data application, and an office in the same process."""
+
+import contextlib
+import io
+import json
+import logging
+from collections.abc import Mapping
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any
+
+import httpx
+import msgspec
+import structlog
+
+from proxy.app import DataApp
+from proxy.config import Settings, masked
+from proxy.events import Event
+from proxy.exporters.contract import to_dict
+from proxy.messages import Hello, Message
+from proxy.office import logs
+from proxy.office.main import build
+from proxy.records import RequestRecord
+from proxy.tap import Tap
+from proxy.timeline import Recorder
+from tests.cases.case import Case
+from tests.cases.exposition import Exposition, parse
+from tests.cases.product import Heard, bugs, report_of, said, settings
+from tests.cases.seen import Record
+from tests.support.clock import VirtualLoop
+
+_HEARD: ContextVar[Heard | None] = ContextVar("heard", default=None)
+
+
+class _Listening(Recorder):
+    """A recorder that passes on what it is told, and notes it on the way."""
+
+    __slots__ = ("_heard", "_recorder")
+
+    def __init__(self, recorder: Recorder, heard: Heard) -> None:
+        self._recorder = recorder
+        self._heard = heard
+
+    def event(self, t: int, event: Event) -> None:
+        self._heard.event(t, event)
+        self._recorder.event(t, event)
+
+    def unreadable(self, t: int) -> None:
+        self._recorder.unreadable(t)
+
+
+class HeardApp(DataApp):
+    """The data process, with an ear at the recorder of each exchange. `heard`: by request id."""
+
+    def __init__(self, *args: Any, **named: Any) -> None:
+        super().__init__(*args, **named)
+        self.heard: dict[str, Heard] = {}
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            id = next((value.decode() for name, value in scope["headers"] if name.lower() == b"x-request-id"), "")
+            _HEARD.set(self.heard.setdefault(id, Heard()))
+        await super().__call__(scope, receive, send)
+
+    def _tap(self, answer: Any, facts: Any, recorder: Recorder) -> tuple[Tap, bool]:
+        heard = _HEARD.get()
+        return super()._tap(answer, facts, _Listening(recorder, heard or Heard()))
+
+
+class InProcess:
+    """The product over scripted transports: the data application, and an office in the same process."""
+
+    def __init__(self, case: Case, loop: VirtualLoop, transport: httpx.AsyncBaseTransport, folder: Path) -> None:
+        # All state: the product's parts, its output so far, its records by id, and what they said when it stopped.
+        self._loop = loop
+        self._records_file = folder / "records.jsonl"
+        tree = settings(case, engine_urls(case), records=str(self._records_file))
+        self._settings = msgspec.convert(tree, Settings, strict=False)
+        self._output = io.StringIO()
+        self._restore = contextlib.ExitStack()
+        self._listen()
+        hello = Hello(pid=1, version="0", records=str(self._records_file), log_level=self._settings.log_level)
+        with contextlib.redirect_stdout(self._output):
+            self._office, self._exposition = build(hello)
+        self.app = HeardApp(self._settings, clock=loop.clock, transport=transport, send=self._take)
+        self._by_id: dict[str, list[RequestRecord]] = {}
+        self._newest: RequestRecord | None = None
+
+    async def start(self) -> None:
+        """As at start."""
+        self._loop.set_exception_handler(self._complain)
+        if (start := getattr(self.app, "start", None)) is not None:
+            await start()
+
+    async def stop(self) -> None:
+        """Settle what waits, keep what can still be asked for, and let go."""
+        self._office.tick(self._loop.clock.now_ns())
+        self._collect()
+        await self.app.aclose()
+        self._restore.close()
+
+    def exposition(self) -> Exposition:
+        self._office.tick(self._loop.clock.now_ns())
+        self._office.take(self.app.state(), self._loop.clock.now_ns())
+        self._collect()
+        return parse(self._text())
+
+    def _text(self) -> str:
+        return self._exposition.render()[0].decode()
+
+    def records(self, id: str) -> list[Record]:
+        return [said(record, self.app.heard.get(id, Heard())) for record in self._by_id.get(id, [])]
+
+    def report(self) -> dict[str, float | None]:
+        self._office.tick(self._loop.clock.now_ns())
+        return report_of(self._records_file)
+
+    def breakers(self) -> list[dict[str, Any]]:
+        return []
+
+    def findings(self) -> list[str]:
+        return []
+
+    def spoken(self) -> Mapping[str, str]:
+        every = [to_dict(record) for records in self._by_id.values() for record in records]
+        return {
+            "its output": self._output.getvalue(),
+            "metrics": self._text(),
+            "records as JSON": json.dumps(every),
+            "its configuration as JSON": json.dumps(masked(self._settings)),
+            "records on disk": self._records_file.read_text() if self._records_file.exists() else "",
+        }
+
+    def tracebacks(self) -> list[str]:
+        return bugs(self._output.getvalue())
+
+    def _take(self, message: Message) -> None:
+        self._office.take(message, self._loop.clock.now_ns())
+        self._collect()
+
+    def _collect(self) -> None:
+        """Note what the office has published since the last look: it keeps the latest thousand."""
+        fresh = []
+        for record in self._office.records():
+            if record is self._newest:
+                break
+            fresh.append(record)
+        for record in reversed(fresh):
+            self._by_id.setdefault(record.finished.id, []).append(record)
+            self._newest = record
+
+    def _listen(self) -> None:
+        """Keep what is logged, by structlog and by logging."""
+        with contextlib.redirect_stderr(self._output):
+            logs.configure(self._settings.log_level, as_json=False)
+        self._restore.callback(structlog.reset_defaults)
+        handler, root = logging.StreamHandler(self._output), logging.getLogger()
+        level = root.level
+        root.addHandler(handler)
+        root.setLevel(logging.DEBUG if self._settings.log_level == "debug" else logging.INFO)
+        self._restore.callback(root.setLevel, level)
+        self._restore.callback(root.removeHandler, handler)
+
+    def _complain(self, loop: Any, context: dict[str, Any]) -> None:
+        """What asyncio would log of a task that failed unseen."""
+        self._output.write(f"Traceback (most recent): {context.get('message')}: {context.get('exception')!r}\n")
+
+
+def engine_urls(case: Case) -> list[str]:
+    """Where the engines of a virtual case stand."""
+    host = case.config.get("engine_host", "engine.test")
+    return [f"http://{host}:{8000 + number}" for number in range(case.config.get("replicas", 1))]

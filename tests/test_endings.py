@@ -1,0 +1,235 @@
+"""The endings table: every way in which an exchange can end, and what the client, the permit and the record get.
+
+Each row is played as it is, and then again and again with a blow at its first, second, third ... await: whatever
+happens, one arrival gives one record, and nothing is left behind.
+"""
+
+import asyncio
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from proxy.records import Outcome
+from tests.support.cancel import Blow, Strike, at_every_await
+from tests.support.client import Answer, Request, simple_request
+from tests.support.clock import VirtualLoop, run
+from tests.support.house import House
+from tests.support.script import OK, Read, Script
+
+MS = 1_000_000
+BODY = json.dumps({"model": "m1", "stream": True, "messages": [{"role": "user", "content": "Say hi"}]}).encode()
+SSE = (("content-type", "text/event-stream"),)
+JSON = (("content-type", "application/json"),)
+
+
+def chunk(text: str = "", finish: str | None = None) -> bytes:
+    delta = {"content": text} if text else {}
+    event = {"object": "chat.completion.chunk", "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
+    return b"data: " + json.dumps(event).encode() + b"\n\n"
+
+
+DONE = b"data: [DONE]\n\n"
+USAGE = b'data: {"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":1,"total_tokens":10}}\n\n'
+ERROR = b'data: {"error":{"message":"engine dead","type":"server_error","code":500}}\n\n'
+
+
+def stream(*reads: tuple[int, bytes], **more: Any) -> Script:
+    """An event stream; times in ms."""
+    return Script(headers=SSE, reads=tuple(Read(at * MS, data) for at, data in reads), **more)
+
+
+def refusal(status: int) -> Script:
+    return Script(status, JSON, (Read(5 * MS, b'{"error":{"message":"no"}}'),))
+
+
+WHOLE = stream((100, chunk("Hi")), (200, chunk(finish="stop")), (210, DONE))
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One ending."""
+
+    id: str
+    outcome: Outcome
+    permit: str | None
+    """How the permit ends; None: it was never held."""
+    script: Script = WHOLE
+    status: int | None = 200
+    """None: the client got no head."""
+    end: str | None = "complete"
+    """How the client's answer ended; None: nobody was there."""
+    request: Request = field(default_factory=lambda: simple_request(BODY))
+    settings: dict[str, Any] = field(default_factory=dict)
+    within_ms: int | None = None
+    """The call at the engine is closed by then, since arrival."""
+
+
+def leaving(at_ms: int, body: bytes = BODY) -> Request:
+    return simple_request(body, leaves_ns=at_ms * MS)
+
+
+SLOW = stream((5000, chunk("Hi")))
+PLAIN = Script(headers=JSON, reads=(Read(5000 * MS, b'{"choices":[]}'),))
+UPLOAD = Request(headers=(("content-length", "9"),), pieces=((0, b"{"), (500 * MS, b"}")), leaves_ns=100 * MS)
+
+ROWS = [
+    Row("stream_complete", Outcome.COMPLETED, "success"),
+    Row("body_complete", Outcome.COMPLETED, "success", OK),
+    Row("finish_of_every_choice_and_a_clean_close", Outcome.COMPLETED, "success", stream((9, chunk("a", "stop")))),
+    Row(
+        "client_leaves_after_the_terminal_event",
+        Outcome.COMPLETED,
+        "success",
+        stream((10, chunk("Hi", "stop")), (20, DONE), end_ns=5000 * MS),
+        end=None,
+        request=leaving(100),
+        within_ms=350,
+    ),
+    Row(
+        "client_leaves_after_finish_before_usage",
+        Outcome.COMPLETED,
+        "success",
+        stream((10, chunk("Hi", "stop")), (200, USAGE), (210, DONE)),
+        end=None,
+        request=leaving(100),
+        within_ms=350,
+    ),
+    Row("body_limit", Outcome.REFUSED, None, status=413, settings={"body_limit_bytes": 10}),
+    Row("client_leaves_while_sending", Outcome.CLIENT_GONE, None, status=None, end=None, request=UPLOAD),
+    Row(
+        "client_leaves_before_the_answer",
+        Outcome.CLIENT_GONE,
+        "ignore",
+        SLOW,
+        status=None,
+        end=None,
+        request=leaving(1000),
+        within_ms=1100,
+    ),
+    Row(
+        "client_leaves_before_a_plain_answer",
+        Outcome.CLIENT_GONE,
+        "ignore",
+        PLAIN,
+        status=None,
+        end=None,
+        request=leaving(1000, BODY.replace(b"true", b"false")),
+        within_ms=1100,
+    ),
+    Row(
+        "client_leaves_during_the_answer",
+        Outcome.CLIENT_GONE,
+        "ignore",
+        stream((100, chunk("Hi")), (5000, chunk("!"))),
+        end=None,
+        request=leaving(1000),
+        within_ms=1100,
+    ),
+    Row("engine_refuses_the_connection", Outcome.ENGINE_UNREACHABLE, "ignore", Script(ending="refuse"), 502),
+    Row("no_connection_in_time", Outcome.ENGINE_UNREACHABLE, "ignore", Script(ending="unroutable"), 504),
+    Row("engine_says_429", Outcome.ENGINE_OVERLOADED, "dropped", refusal(429), 429),
+    Row("engine_says_503", Outcome.ENGINE_OVERLOADED, "dropped", refusal(503), 503),
+    Row("engine_says_404", Outcome.ENGINE_REJECTED, "ignore", refusal(404), 404),
+    Row("engine_says_500", Outcome.ENGINE_ERROR, "dropped", refusal(500), 500),
+    Row("error_event", Outcome.ENGINE_ERROR, "dropped", stream((10, chunk("a")), (20, ERROR), (21, DONE))),
+    Row(
+        "no_head_in_time",
+        Outcome.ENGINE_TIMEOUT,
+        "dropped",
+        Script(ending="stall"),
+        504,
+        settings={"timeouts": {"first_byte_s": 2.0}},
+        within_ms=2100,
+    ),
+    Row(
+        "no_end_in_time",
+        Outcome.ENGINE_TIMEOUT,
+        "dropped",
+        stream((1000, chunk("a")), (5000, DONE)),
+        end="aborted",
+        settings={"timeouts": {"total_s": 2.0}},
+        within_ms=2100,
+    ),
+    Row(
+        "silent_between_chunks",
+        Outcome.ENGINE_STALLED,
+        "dropped",
+        stream((1000, chunk("a")), ending="stall"),
+        end="aborted",
+        settings={"timeouts": {"idle_s": 2.0}},
+        within_ms=3100,
+    ),
+    Row("framing_breaks_off", Outcome.TRUNCATED, "dropped", stream((10, chunk("a")), ending="close"), end="aborted"),
+    Row("connection_is_reset", Outcome.TRUNCATED, "dropped", stream((10, chunk("a")), ending="reset"), end="aborted"),
+    Row("the_dialects_end_is_missing", Outcome.TRUNCATED, "dropped", stream((10, chunk("a")))),
+]
+
+
+def play(row: Row, strike: Strike | None = None) -> tuple[House, Answer]:
+    """The row, and a second for what it left in the background."""
+
+    async def main(loop: VirtualLoop) -> tuple[House, Answer]:
+        house = House(loop, row.script, **row.settings)
+        answer = await house.ask(row.request, strike.over if strike is not None else lambda app: app)
+        await asyncio.sleep(1)
+        return house, answer
+
+    return run(main)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.id)
+def test_the_table(row: Row) -> None:
+    house, answer = play(row)
+    (record,) = house.records
+    assert record.outcome is row.outcome
+    assert (answer.status, record.status) == (row.status, row.status)
+    assert answer.end == row.end
+    assert house.permit_ends == ([] if row.permit is None else [row.permit])
+    assert len(house.calls) <= 1
+    assert house.leftovers() == []
+    if row.within_ms is not None:
+        closed_ns = house.calls[0].closed_ns
+        assert closed_ns is not None
+        assert closed_ns - answer.arrived_ns <= row.within_ms * MS
+
+
+@pytest.mark.parametrize("error", [None, Blow], ids=["cancelled", "blow"])
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.id)
+def test_one_record_whatever_strikes_at_whatever_await(row: Row, error: type[BaseException] | None) -> None:
+    for at, (house, _) in at_every_await(lambda strike: play(row, strike), error):
+        assert len(house.records) == 1, f"struck at await {at}"
+        assert house.records[0].outcome in (row.outcome, Outcome.PROXY_ERROR, Outcome.CLIENT_GONE), f"at await {at}"
+        assert house.leftovers() == [], f"struck at await {at}"
+
+
+def test_an_exchange_that_is_cut_by_the_drain_limit_is_our_doing() -> None:
+    async def main(loop: VirtualLoop) -> tuple[House, Answer]:
+        house = House(loop, SLOW)
+        asking = asyncio.create_task(house.ask(simple_request(BODY)))
+        await asyncio.sleep(1)
+        house.app.cut()
+        return house, await asking
+
+    house, answer = run(main)
+    assert [record.outcome for record in house.records] == [Outcome.PROXY_ERROR]
+    assert answer.status == 503
+    assert house.permit_ends == ["ignore"]
+    assert house.leftovers() == []
+
+
+def test_a_bug_of_ours_costs_one_exchange_and_is_named_nowhere_but_in_the_log() -> None:
+    async def main(loop: VirtualLoop) -> tuple[House, Answer]:
+        def buggy(call: object) -> Script:
+            raise ZeroDivisionError("secret prompt")
+
+        house = House(loop, buggy)
+        return house, await house.ask(simple_request(BODY))
+
+    house, answer = run(main)
+    assert [record.outcome for record in house.records] == [Outcome.PROXY_ERROR]
+    assert (answer.status, answer.end) == (500, "complete")
+    assert b"secret" not in answer.body
+    assert "secret" not in (house.records[0].error or "")
+    assert house.leftovers() == []
