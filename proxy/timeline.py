@@ -5,24 +5,16 @@ its state's row raises `IllegalInput` and changes nothing. Memory is bounded wha
 """
 
 from array import array
-from bisect import bisect_left
-from collections import Counter
-from itertools import accumulate
 
 from proxy.events import Event
-from proxy.records import EngineReport, Gaps, Timeline, Usage
-
-EXACT_GAPS = 512
-"""Gaps of a choice that are held one by one (4 KiB); above that they are folded, and percentiles are 1.6 % off."""
+from proxy.gaps import EXACT_GAPS, Series, pack_stamps
+from proxy.records import EngineReport, Timeline, Usage
 
 STAMPS = 4096
 """Token events whose time is kept; replay of longer streams has seen enough by then."""
 
 _BATCH = 256
 """Token events between two foldings: folding each by itself would double the cost of an event."""
-
-_MANTISSA = 5
-"""Bits of a gap kept below its leading one: buckets are 1/32 of their value wide, their middle 1.6 % off."""
 
 
 class IllegalInput(RuntimeError):
@@ -76,7 +68,7 @@ class Recorder:
     What the reader said is readable at any time: `usage`, `report`, `error`, `finish`, `finished`, `done`, `choices`.
     """
 
-    # State: where the exchange is (`_row`), the marks, the counts, what the reader said last, one `_Series` a choice,
+    # State: where the exchange is (`_row`), the marks, the counts, what the reader said last, one `Series` a choice,
     # and the stamps of token events (`_waiting`, then packed in `_packed`).
     __slots__ = (
         "_admission",
@@ -127,7 +119,7 @@ class Recorder:
         self._last_byte: int | None = None
         self._streamed = False
         self._first_event_tokens = 1
-        self._series: dict[int, _Series] = {}
+        self._series: dict[int, Series] = {}
         self._waiting = array("q")
         self._packed = bytearray()
         self._packed_to = 0
@@ -193,7 +185,7 @@ class Recorder:
             for choice in tokens:
                 series = self._series.get(choice)
                 if series is None:
-                    self._series[choice] = _Series(at)
+                    self._series[choice] = Series(at)
                 else:
                     series.recent.append(at - series.last)
                     series.last = at
@@ -282,65 +274,6 @@ class Recorder:
                 series.fold()
 
 
-class _Series:
-    """Gaps of one choice, by `Gaps`' definitions: exact while few, folded in logarithmic buckets above."""
-
-    # State: time of the last token event, gaps not folded yet, and the sums and buckets of those that are.
-    __slots__ = ("buckets", "count", "last", "max", "recent", "total")
-
-    def __init__(self, at: int) -> None:
-        self.last = at
-        self.recent = array("q")
-        self.buckets: Counter[int] = Counter()
-        self.count = self.total = self.max = 0
-
-    def fold(self) -> None:
-        self.count += len(self.recent)
-        self.total += sum(self.recent)
-        self.max = max(self.max, *self.recent)
-        self.buckets.update(map(_bucket, self.recent))
-        self.recent = array("q")
-
-    def gaps(self, choice: int) -> Gaps:
-        if not self.buckets:
-            return _exact(choice, sorted(self.recent))
-        if self.recent:
-            self.fold()
-        p50, p99 = (min(self.at_rank(_rank(q, self.count)), self.max) for q in (50, 99))
-        return Gaps(choice, self.count, self.total, p50, p99, self.max)
-
-    def at_rank(self, rank: int) -> int:
-        buckets = sorted(self.buckets)
-        reached = list(accumulate(self.buckets[bucket] for bucket in buckets))
-        return _middle(buckets[bisect_left(reached, rank)])
-
-
-def _exact(choice: int, gaps: list[int]) -> Gaps:
-    if not gaps:
-        return Gaps(choice, 0, 0, 0, 0, 0)
-    p50, p99 = (gaps[_rank(q, len(gaps)) - 1] for q in (50, 99))
-    return Gaps(choice, len(gaps), sum(gaps), p50, p99, gaps[-1])
-
-
-def _rank(percent: int, count: int) -> int:
-    """Nearest rank, counted from one: ceil(percent of count)."""
-    return -(-percent * count // 100)
-
-
-def _bucket(ns: int) -> int:
-    """Number of a gap's bucket; numbers sort as gaps do."""
-    shift = ns.bit_length() - 1 - _MANTISSA
-    if shift <= 0:
-        return ns
-    return (shift << (_MANTISSA + 1)) + (ns >> shift)
-
-
-def _middle(bucket: int) -> int:
-    """The gap that stands for a bucket."""
-    shift, head = divmod(bucket, 1 << (_MANTISSA + 1))
-    return (head << shift) + ((1 << shift) >> 1)
-
-
 def _later(old: Usage | None, new: Usage) -> Usage:
     """What is said now and, where that is silent, what was said before: dialects tell usage in pieces."""
     if old is None:
@@ -351,35 +284,3 @@ def _later(old: Usage | None, new: Usage) -> Usage:
         new.cached_tokens if new.cached_tokens is not None else old.cached_tokens,
         new.reasoning_tokens if new.reasoning_tokens is not None else old.reasoning_tokens,
     )
-
-
-def pack_stamps(stamps_ns: "array[int] | list[int]", after_us: int = 0) -> bytes:
-    """Times in nanoseconds, ascending, as LEB128 varints of microseconds, each since the one before it.
-
-    The first counts since `after_us`; 1 to 2 bytes a stamp on a usual stream.
-    """
-    packed = bytearray()
-    append = packed.append
-    for stamp in stamps_ns:
-        us = stamp // 1000
-        delta = us - after_us
-        after_us = us
-        while delta > 0x7F:
-            append(delta & 0x7F | 0x80)
-            delta >>= 7
-        append(delta)
-    return bytes(packed)
-
-
-def unpack_stamps(packed: bytes) -> list[int]:
-    """Times in nanoseconds since arrival, whole microseconds, from `Timeline.stamps`."""
-    stamps: list[int] = []
-    us = value = shift = 0
-    for byte in packed:
-        value |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            us += value
-            stamps.append(us * 1000)
-            value = shift = 0
-    return stamps
