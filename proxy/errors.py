@@ -28,7 +28,7 @@ how a dialect spells it: `wire.errors` renders any of them in the caller's own s
 
 from typing import ClassVar
 
-from proxy.records import Outcome
+from proxy.records import AdmissionVerdict, Outcome
 
 
 class ProxyError(Exception):
@@ -39,6 +39,8 @@ class ProxyError(Exception):
     type: ClassVar[str] = "server_error"
     code: ClassVar[str | None] = None
     param: ClassVar[str | None] = None
+    verdict: AdmissionVerdict | None = None
+    """What the door decided, where it was the door that refused."""
 
 
 class Refused(ProxyError):

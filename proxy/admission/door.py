@@ -1,0 +1,261 @@
+"""The door: one for all engines, for a tenant's limits span them. It waits for free slots and hands out permits.
+
+    admit -> permit -> first_token -> ended(how, usage)
+
+Everything that a permit holds is taken in one step of the loop and given back in one step, once, whatever happens in
+between. Who waits for the same slots is served first come, first served; a client that leaves takes its place with it.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from proxy.admission.ask import Ask, ask
+from proxy.admission.limits import Hold, Limits, Now, Spent, Weighed
+from proxy.admission.quota import ratelimit_headers
+from proxy.admission.refusals import Denial
+from proxy.admission.rules import Rule
+from proxy.admission.slots import Slots
+from proxy.clock import Clock
+from proxy.records import AdmissionVerdict, PrefixVerdict, RequestFacts, TokenCount, Usage
+
+Gate = tuple[Rule, Slots]
+Window = Callable[[str | None], int | None]
+"""The engine's context window for a model; None: not known."""
+
+
+class Permit:
+    """Leave to be at the engine.
+
+    State: whether it has ended.
+    """
+
+    __slots__ = ("_end", "output_cap", "verdict")
+
+    def __init__(
+        self, verdict: AdmissionVerdict, output_cap: int | None, end: Callable[[str, Usage | None], None]
+    ) -> None:
+        self.verdict = verdict
+        self.output_cap = output_cap
+        """Output tokens to write into the request as its limit; None: leave it as it is."""
+        self._end: Callable[[str, Usage | None], None] | None = end
+
+    def first_token(self) -> None:
+        """The prompt has been read. Limits hold until the end; lanes let go here."""
+
+    def ended(self, how: str, usage: Usage | None) -> None:
+        """`success`, `ignore` or `dropped` settle with the usage that the engine stated; `withdrawn` gives everything
+        back. The first call counts."""
+        end, self._end = self._end, None
+        if end is not None:
+            end(how, usage)
+
+
+class Waiter:
+    """One request at the door.
+
+    State: the slots that it has, and since when; what a rule that observes would have said.
+    """
+
+    __slots__ = ("gates", "observed", "slots", "taken_ns", "turn")
+
+    def __init__(self, gates: list[Gate]) -> None:
+        self.gates = gates
+        self.turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.slots: list[Slots] = []
+        self.taken_ns: int | None = None
+        self.observed: Denial | None = None
+
+    def full(self) -> list[Gate]:
+        """The gates in force that have no slot for it now."""
+        return [(rule, slots) for rule, slots in self.gates if rule.mode == "enforce" and not slots.free]
+
+    def take(self, now_ns: int) -> None:
+        """Take all slots, save those of a rule that observes and would have none."""
+        for rule, slots in self.gates:
+            if slots.free:
+                slots.take()
+                self.slots.append(slots)
+            else:
+                self.observed = Denial(rule, "max_concurrency", slots.limit, 1, slots.wait_ns())
+        self.taken_ns = now_ns
+        self.turn.set_result(None)
+
+    def give(self, now_ns: int) -> None:
+        """Give them back."""
+        held_ns = now_ns - (self.taken_ns or now_ns)
+        slots, self.slots, self.taken_ns = self.slots, [], None
+        for slot in slots:
+            slot.give(held_ns)
+
+
+class Door:
+    """Admits requests by the rules.
+
+    State: the limits, and who waits, in order of arrival.
+    """
+
+    __slots__ = ("_clock", "_line", "limits")
+
+    def __init__(self, clock: Clock, limits: Limits) -> None:
+        self.limits = limits
+        self._clock = clock
+        self._line: list[Waiter] = []
+
+    def at(self, engine: str, window: Window) -> "EngineDoor":
+        """The door as one engine sees it."""
+        return EngineDoor(self, engine, window)
+
+    async def admit(self, facts: RequestFacts, asked: Ask) -> Permit:
+        """A permit, perhaps after a wait. Raises Shed, PromptTooLong, OutputTooLong, QueueTimeout, with the verdict.
+
+        Only inference is limited. Cancelled while it waits, it has taken nothing.
+        """
+        if facts.route != "inference":
+            return Permit(AdmissionVerdict(), None, lambda how, usage: None)
+        start = self._now()
+        self.limits.sweep(start)
+        weighed = self.limits.weigh(asked, start)
+        if weighed.refusal is not None:
+            raise self._refusal(weighed.refusal)
+        hold = self.limits.take(weighed, asked, start)
+        waiter = Waiter(self.limits.gates(weighed, asked))
+        try:
+            behind = await self._pass(waiter)
+        finally:
+            if waiter.taken_ns is None:
+                hold.settle(Spent(self._now(), 0, 0, 0))
+        verdict = self.limits.note(_verdict(weighed, waiter.observed, behind, self._clock.now_ns() - start.ns))
+        return Permit(verdict, weighed.cap, lambda how, usage: self._end(hold, waiter, how, usage))
+
+    def headers(self, asked: Ask) -> list[tuple[bytes, bytes]]:
+        """`x-ratelimit-*` for this client, as things stand now; none where nothing in force limits its rate."""
+        return ratelimit_headers(*self.limits.quotas(asked, self._now()))
+
+    def replace(self, rules: Iterable[Rule]) -> None:
+        """Other rules from now on. Permits and places in line are kept."""
+        self.limits.replace(rules)
+        self._serve()
+
+    def snapshot(self) -> dict[str, Any]:
+        """Decisions by reason and mode, what is left of limits, who waits; as JSON."""
+        return {"waiting": len(self._line)} | self.limits.snapshot(self._now())
+
+    # --- the line ---
+
+    async def _pass(self, waiter: Waiter) -> Denial | None:
+        """Wait for the slots. Returns what it waited for; raises Shed where there is no room to wait, QueueTimeout."""
+        self._join(waiter)
+        try:
+            self._serve()
+            if waiter.taken_ns is not None:
+                return None
+            if (denial := _no_room(waiter)) is not None:
+                raise self._refusal(denial)
+            return await self._turn(waiter)
+        finally:
+            self._leave(waiter)
+
+    async def _turn(self, waiter: Waiter) -> Denial:
+        start = self._clock.now_ns()
+        rule, slots = min(waiter.full(), key=lambda gate: gate[0].queue_timeout_s)
+        try:
+            async with asyncio.timeout(rule.queue_timeout_s):
+                await waiter.turn
+        except TimeoutError:
+            if waiter.taken_ns is None:
+                denial = Denial(rule, "queue_timeout_s", round(rule.queue_timeout_s), 1, slots.wait_ns())
+                raise self._refusal(denial, self._clock.now_ns() - start) from None
+        except asyncio.CancelledError:
+            self.limits.note(AdmissionVerdict("queued", "disconnected", mode="enforce"))
+            self._give(waiter)
+            raise
+        return Denial(rule, "max_concurrency", slots.limit, 1)
+
+    def _join(self, waiter: Waiter) -> None:
+        self._line.append(waiter)
+        for _, slots in waiter.gates:
+            slots.waiting += 1
+
+    def _leave(self, waiter: Waiter) -> None:
+        """Out of the line, if it is still in it."""
+        if waiter in self._line:
+            self._line.remove(waiter)
+            for _, slots in waiter.gates:
+                slots.waiting -= 1
+
+    def _serve(self) -> None:
+        """Everybody whose slots are free gets them, in order of arrival."""
+        for waiter in list(self._line):
+            if not waiter.full():
+                self._leave(waiter)
+                waiter.take(self._clock.now_ns())
+
+    def _give(self, waiter: Waiter) -> None:
+        """The waiter's slots are free again, for the next in line."""
+        waiter.give(self._clock.now_ns())
+        self._serve()
+
+    # --- the end ---
+
+    def _end(self, hold: Hold, waiter: Waiter, how: str, usage: Usage | None) -> None:
+        hold.settle(_spent(self._now(), hold.n, how, usage))
+        self._give(waiter)
+
+    def _refusal(self, denial: Denial, waited_ns: int = 0) -> Exception:
+        self.limits.note(denial.verdict(waited_ns))
+        return denial.error(waited_ns)
+
+    def _now(self) -> Now:
+        return Now(self._clock.now_ns(), self._clock.wall_s())
+
+
+class EngineDoor:
+    """The door in front of one engine: knows its name and its context window."""
+
+    __slots__ = ("_door", "_engine", "_window")
+
+    def __init__(self, door: Door, engine: str, window: Window) -> None:
+        self._door = door
+        self._engine = engine
+        self._window = window
+
+    async def admit(
+        self, facts: RequestFacts, count: TokenCount | None, prefix: PrefixVerdict | None, tenant: str | None
+    ) -> Permit:
+        """A permit, perhaps after a wait. Raises Shed, Refused."""
+        return await self._door.admit(facts, self._ask(facts, count, tenant))
+
+    def headers(self, facts: RequestFacts, tenant: str | None) -> list[tuple[bytes, bytes]]:
+        """`x-ratelimit-*` for this client."""
+        return self._door.headers(self._ask(facts, None, tenant))
+
+    def _ask(self, facts: RequestFacts, count: TokenCount | None, tenant: str | None) -> Ask:
+        return ask(facts, count, tenant=tenant, engine=self._engine, window=self._window(facts.model))
+
+
+def _no_room(waiter: Waiter) -> Denial | None:
+    """The denial of a gate that has neither a slot nor a place to wait."""
+    for rule, slots in waiter.full():
+        if slots.waiting > rule.queue_length:
+            limit = "queue_length" if rule.queue_length else "max_concurrency"
+            allowed = rule.queue_length or slots.limit
+            return Denial(rule, limit, allowed, 1, slots.wait_ns())
+    return None
+
+
+def _verdict(weighed: Weighed, full: Denial | None, behind: Denial | None, waited_ns: int) -> AdmissionVerdict:
+    """What was decided of a request that passes; what an observing rule would have said stands beside it."""
+    if behind is not None:
+        return AdmissionVerdict("queued", behind.reason, behind.name, weighed.mode, waited_ns)
+    observed = weighed.observed or full
+    return observed.verdict() if observed is not None else AdmissionVerdict(mode=weighed.mode)
+
+
+def _spent(now: Now, n: int, how: str, usage: Usage | None) -> Spent:
+    """What the request used: what the engine says, else what was charged; nothing, if it never went there."""
+    if how == "withdrawn":
+        return Spent(now, 0, 0, 0)
+    prompt = usage.prompt_tokens if usage is not None and usage.prompt_tokens is not None else n
+    output = usage.output_tokens if usage is not None and usage.output_tokens is not None else 0
+    return Spent(now, 1, prompt, prompt + output)

@@ -1,0 +1,87 @@
+"""Keys of clients, as hashes: made, looked up, and written as a file that holds no key.
+
+The file is JSON: `{"salt": "...", "keys": [{"id": "...", "tenant": "...", "hash": "...", "added": "2026-11-29"}]}`.
+A key has 256 bits of chance, so one round of a keyed hash is as good as many: there is nothing to guess.
+"""
+
+import hmac
+import json
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from typing import Any
+
+PREFIX = "pg-"
+"""Keys begin so, for scanners that look for secrets."""
+
+KEY_BYTES = 32
+"""Chance in a key."""
+
+SALT_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One key, without it."""
+
+    id: str
+    """Names the key to its owner; tells nothing about it."""
+    tenant: str
+    hash: str
+    added: str
+    """Day on which it was made, ISO 8601."""
+
+
+class BadKeyFile(Exception):
+    """The file of keys cannot be read as one; the message says where."""
+
+
+@dataclass(frozen=True, slots=True)
+class Keyring:
+    """All keys. `repr` shows no hash."""
+
+    salt: str = ""
+    entries: tuple[Entry, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"<Keyring of {len(self.entries)}>"
+
+    def tenant(self, key: str) -> str | None:
+        """Whose key it is; None: nobody's. Takes the same time whichever it is."""
+        hashed = self.hash(key)
+        found = None
+        for entry in self.entries:
+            if hmac.compare_digest(entry.hash, hashed):
+                found = entry.tenant
+        return found
+
+    def hash(self, key: str) -> str:
+        """The key's hash in this file."""
+        return blake2b(key.encode(), key=self.salt.encode(), digest_size=32).hexdigest()
+
+    def add(self, tenant: str, key: str, id: str, added: str) -> "Keyring":
+        """A keyring with one key more. Raises ValueError for a name that is empty or no printable text."""
+        if not tenant or not tenant.isprintable():
+            raise ValueError("a tenant's name is printable text")
+        return replace(self, entries=(*self.entries, Entry(id, tenant, self.hash(key), added)))
+
+    def revoke(self, id: str) -> "Keyring":
+        """A keyring without this key. Raises KeyError where there is none of this id."""
+        kept = tuple(entry for entry in self.entries if entry.id != id)
+        if len(kept) == len(self.entries):
+            raise KeyError(id)
+        return replace(self, entries=kept)
+
+    def dumps(self) -> str:
+        """The file's text."""
+        keys = [{"id": e.id, "tenant": e.tenant, "hash": e.hash, "added": e.added} for e in self.entries]
+        return json.dumps({"salt": self.salt, "keys": keys}, indent=2, ensure_ascii=False) + "\n"
+
+
+def loads(text: str) -> Keyring:
+    """The keyring that a file's text holds. Raises BadKeyFile."""
+    try:
+        tree: Any = json.loads(text)
+        entries = tuple(Entry(**{name: str(key[name]) for name in Entry.__slots__}) for key in tree["keys"])
+        return Keyring(str(tree["salt"]), entries)
+    except (ValueError, TypeError, KeyError) as error:
+        raise BadKeyFile(f"not a file of keys: {type(error).__name__} {error}") from error

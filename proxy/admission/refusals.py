@@ -1,0 +1,91 @@
+"""A denial, and the error that tells the client: which rule, which number, what to do."""
+
+from dataclasses import dataclass
+from math import ceil
+
+from proxy.admission.rules import Rule
+from proxy.errors import OutputTooLong, PromptTooLong, ProxyError, QueueTimeout, Shed
+from proxy.records import AdmissionVerdict
+
+REASONS = {
+    "max_prompt_tokens": "prompt_too_long",
+    "within_window": "prompt_too_long",
+    "max_output_tokens": "output_too_long",
+    "max_concurrency": "concurrency",
+    "queue_length": "queue_full",
+    "queue_timeout_s": "queue_deadline",
+    "requests_per_minute": "rate_requests",
+    "tokens_per_minute": "rate_tokens",
+    "tokens_per_hour": "budget_tokens",
+    "tokens_per_day": "budget_tokens",
+}
+"""Limit -> the reason in `AdmissionVerdict`."""
+
+MESSAGES = {
+    "max_prompt_tokens": "the prompt has at least {value:,} tokens, and {limit:,} are allowed; shorten it",
+    "within_window": "the prompt has at least {value:,} tokens, and the context window holds {limit:,}; shorten it",
+    "max_output_tokens": "{value:,} output tokens are asked for, and {limit:,} are allowed; ask for fewer",
+    "max_concurrency": "{limit:,} requests at once are allowed, and so many are running",
+    "queue_length": "{limit:,} requests may wait, and so many do",
+    "queue_timeout_s": "no place became free within {limit:,} seconds",
+    "requests_per_minute": "{limit:,} requests a minute are allowed",
+    "tokens_per_minute": "{limit:,} prompt tokens a minute are allowed, and this prompt has at least {value:,}",
+    "tokens_per_hour": "{limit:,} tokens an hour are allowed, and this prompt's {value:,} are more than is left",
+    "tokens_per_day": "{limit:,} tokens a day are allowed, and this prompt's {value:,} are more than is left",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Denial:
+    """One limit says no."""
+
+    rule: Rule
+    limit: str
+    """The field of the rule."""
+    allowed: int
+    asked: int
+    wait_ns: int | None = None
+    """Until it would say yes; None: asking again does not help."""
+
+    @property
+    def reason(self) -> str:
+        """As it stands in the record."""
+        return REASONS[self.limit]
+
+    @property
+    def name(self) -> str:
+        """The rule and its limit, as they stand in the configuration."""
+        return f"{self.rule.name}.{self.limit}"
+
+    def verdict(self, waited_ns: int = 0) -> AdmissionVerdict:
+        """The decision for the record: shed where the rule is in force, admitted all the same where it observes."""
+        decision = "shed" if self.rule.mode == "enforce" else "admitted"
+        return AdmissionVerdict(decision, self.reason, self.name, self.rule.mode, waited_ns)
+
+    def error(self, waited_ns: int = 0) -> ProxyError:
+        """What the client is told, with the verdict for the record."""
+        error = self._error()
+        error.verdict = self.verdict(waited_ns)
+        return error
+
+    def _error(self) -> ProxyError:
+        text = MESSAGES[self.limit].format(limit=self.allowed, value=self.asked)
+        message = f"Rule {self.name}: {text}."
+        if self.reason == "prompt_too_long":
+            return PromptTooLong(message)
+        if self.reason == "output_too_long":
+            return OutputTooLong(message)
+        wait_s = None if self.wait_ns is None else self.wait_ns / 1e9
+        again = "" if wait_s is None else f" Try again in {spoken(wait_s)}."
+        kind = QueueTimeout if self.limit == "queue_timeout_s" else Shed
+        status = 503 if self.limit in ("queue_length", "queue_timeout_s") else 429
+        return kind(message + again, reason=self.reason, rule=self.name, retry_after_s=wait_s, status=status)
+
+
+def spoken(seconds: float) -> str:
+    """A wait in words, rounded up: `12 seconds`, `3 minutes`, `2 hours`."""
+    for size, unit in ((3_600, "hour"), (60, "minute")):
+        if seconds > 2 * size:
+            return f"{ceil(seconds / size)} {unit}s"
+    whole = max(1, ceil(seconds))
+    return f"{whole} second{'' if whole == 1 else 's'}"

@@ -1,0 +1,76 @@
+"""Who asks: a client with a key of ours, a name in a header from a trusted network, or nobody in particular.
+
+A key is known by its hash alone. It is never a name, a label or a line of a log: what the rest of the product hears of
+is the tenant's name.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from ipaddress import IPv4Network, IPv6Network, ip_address
+
+from proxy.admission.keyring import Keyring
+from proxy.errors import BadKey, Forbidden
+from proxy.records import RequestFacts
+
+Network = IPv4Network | IPv6Network
+Header = tuple[bytes, bytes]
+
+NAME_LENGTH = 64
+"""Characters of a tenant's name that are kept: it becomes a label."""
+
+KEY_HEADERS = (b"authorization", b"x-api-key", b"api-key")
+"""Where clients of OpenAI, Anthropic and Azure put their key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tenants:
+    """How tenants are told apart. With neither keys nor a header there are none, and everything is open."""
+
+    keyring: Keyring = field(default_factory=Keyring)
+    header: bytes = b""
+    """Name of the header that names a tenant, in lower case; empty: none does."""
+    networks: tuple[Network, ...] = ()
+    """From where that header is believed."""
+
+    @property
+    def on(self) -> bool:
+        """Whether there are tenants at all."""
+        return bool(self.keyring.entries or self.header)
+
+    def authorize(self, headers: Iterable[Header], peer: str | None, facts: RequestFacts) -> str | None:
+        """The tenant's name; None where there are no tenants.
+
+        `peer` is the client's address. Raises BadKey where nobody vouches for the caller, Forbidden for routes that are
+        closed to tenants: only inference and model lists are open.
+        """
+        if not self.on:
+            return None
+        name = self._by_key(headers) or self._by_header(headers, peer)
+        if name is None:
+            raise BadKey("the API key is missing or unknown: send `Authorization: Bearer KEY` with a key of this proxy")
+        if facts.route != "inference" and facts.kind != "models":
+            raise Forbidden("this route is closed: tenants may call inference routes and list models")
+        return name
+
+    def _by_key(self, headers: Iterable[Header]) -> str | None:
+        key = next((value for name, value in headers if name in KEY_HEADERS), b"")
+        scheme, _, rest = key.partition(b" ")
+        return self.keyring.tenant((rest.strip() if scheme.lower() == b"bearer" else key).decode("latin-1"))
+
+    def _by_header(self, headers: Iterable[Header], peer: str | None) -> str | None:
+        if not self.header or peer is None or not self._trusted(peer):
+            return None
+        value = next((value for name, value in headers if name == self.header), b"").decode("latin-1").strip()
+        return value[:NAME_LENGTH] if value and value.isprintable() else None
+
+    def _trusted(self, peer: str) -> bool:
+        try:
+            address = ip_address(peer.partition("%")[0])
+        except ValueError:  # a Unix socket's path
+            return False
+        return any(address in network for network in self.networks)
+
+
+def is_key_header(name: bytes) -> bool:
+    """Whether this header carries the client's key to us: it is never passed on when tenants are on."""
+    return name in KEY_HEADERS
