@@ -78,6 +78,11 @@ class Shipped:
             return False
         return True
 
+    @property
+    def pid(self) -> int:
+        """Of the data process."""
+        return self._process.pid
+
     async def stop(self) -> None:
         """As a service manager does."""
         self._process.terminate()
