@@ -5,6 +5,7 @@
       trust.contradicts   does our clock contradict the engine's figures
       ollama llamacpp vllm sglang   what each engine's report means, and what its timing on the wire means without one
       joint               what our clock alone can say: joint phases where only a sum is known
+      slots               when a residual was waiting for a slot, and when the engine's own work
       rates               tokens per second, time per output token
 
 To add an engine: one file, its test, a line in `ladder.REPORTED` or `ladder.CLOCK`.
