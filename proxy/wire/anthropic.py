@@ -1,14 +1,17 @@
 """Anthropic's messages, as vLLM, Ollama and llama.cpp speak them. Thinking blocks are reasoning."""
 
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 
+from proxy.errors import ProxyError
 from proxy.events import NOTHING, Event, Frame
 from proxy.records import RequestFacts, Usage
 from proxy.wire.decoding import DONE, Shape, blank
-from proxy.wire.errors import complaint
-from proxy.wire.reports import anthropic_usage, completed
+from proxy.wire.fields import count
+from proxy.wire.prompts import chat_prompt
+from proxy.wire.reports import anthropic_usage, complaint, completed
 
 
 class Delta(msgspec.Struct, gc=False):
@@ -49,6 +52,29 @@ class Said(msgspec.Struct, gc=False):
 
 
 _SAID = Shape(Said)
+
+
+def read_request(found: RequestFacts, asked: dict[str, Any]) -> RequestFacts:
+    """What a body of Anthropic asks for."""
+    prompt = chat_prompt(asked, asked.get("system"))
+    return replace(found, max_output=count(asked.get("max_tokens")), prompt=prompt)
+
+
+_ERROR_TYPES = {
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    503: "overloaded_error",
+    504: "timeout_error",
+}
+
+
+def render_error(error: ProxyError, status: int) -> dict[str, Any]:
+    """Anthropic's typed pair."""
+    kind = _ERROR_TYPES.get(status, "invalid_request_error" if status < 500 else "api_error")
+    return {"type": "error", "error": {"type": kind, "message": str(error)}}
 
 
 class Anthropic:

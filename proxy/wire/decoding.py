@@ -1,6 +1,7 @@
 """JSON from strangers: decoded fast where it is as expected, and as far as possible where it is not."""
 
 import json
+from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -43,53 +44,62 @@ def loads(data: bytes) -> Any:
 
 
 class Shape(Generic[S]):
-    """Reads JSON objects into one Struct; members of an odd type are left out rather than refused."""
+    """Reads JSON objects into one Struct; members of an odd type are left out rather than refused.
 
-    __slots__ = ("_decode", "_struct")
+    Every field of the Struct has a default.
+    """
+
+    __slots__ = ("_decode", "_fields", "_struct")
 
     def __init__(self, struct: type[S]) -> None:
         self._struct = struct
         self._decode = msgspec.json.Decoder(struct).decode
+        self._fields = [(field.name, _fit_for(field.type)) for field in msgspec.structs.fields(struct)]
 
     def read(self, data: bytes) -> S:
         """The object in these bytes; empty where they hold another JSON value. Raises `Unreadable`."""
         try:
             return self._decode(data)
         except _REFUSED:
-            return salvage(self._struct, loads(data))
+            return self.of(loads(data))
 
     def of(self, value: object) -> S:
-        """The same from a value that is decoded already."""
-        return salvage(self._struct, value)
+        """As much of a decoded value as fits."""
+        if not isinstance(value, dict):
+            return self._struct()
+        fitted = ((name, fit(value[name])) for name, fit in self._fields if name in value)
+        return self._struct(**{name: each for name, each in fitted if each is not msgspec.UNSET})
 
 
-def salvage(struct: type[S], value: object) -> S:
-    """As much of `value` as fits `struct`; every field of the Struct has a default."""
-    found: dict[str, Any] = {}
-    if isinstance(value, dict):
-        for field in msgspec.structs.fields(struct):
-            if field.encode_name in value:
-                kept = _fit(field.type, value[field.encode_name])
-                if kept is not msgspec.UNSET:
-                    found[field.name] = kept
-    return struct(**found)
+def _fit_for(kind: Any) -> Callable[[object], Any]:
+    """How a value becomes one of this type: a Struct or a list of them is shaped in turn, others fit or are UNSET."""
+    info = msgspec.inspect.type_info(kind)
+    for option in info.types if isinstance(info, msgspec.inspect.UnionType) else (info,):
+        if isinstance(option, msgspec.inspect.StructType):
+            return _one(Shape(option.cls))
+        if isinstance(option, msgspec.inspect.ListType) and isinstance(option.item_type, msgspec.inspect.StructType):
+            return _many(Shape(option.item_type.cls))
+    return _scalar(kind)
 
 
-def _fit(kind: Any, value: object) -> Any:
-    try:
-        return msgspec.convert(value, kind)
-    except (msgspec.ValidationError, RecursionError):
-        return _repaired(msgspec.inspect.type_info(kind), value)
+def _one(shape: "Shape[Any]") -> Callable[[object], Any]:
+    return lambda value: shape.of(value) if isinstance(value, dict) else msgspec.UNSET
 
 
-def _repaired(kind: msgspec.inspect.Type, value: object) -> Any:
-    """A struct with its odd members left out, a list of such structs, or UNSET."""
-    options = kind.types if isinstance(kind, msgspec.inspect.UnionType) else (kind,)
-    for option in options:
-        if isinstance(option, msgspec.inspect.StructType) and isinstance(value, dict):
-            return salvage(option.cls, value)
-        if isinstance(option, msgspec.inspect.ListType) and isinstance(value, list):
-            item = option.item_type
-            if isinstance(item, msgspec.inspect.StructType):
-                return [salvage(item.cls, each) for each in value if isinstance(each, dict)]
-    return msgspec.UNSET
+def _many(shape: "Shape[Any]") -> Callable[[object], Any]:
+    def fit(value: object) -> Any:
+        return (
+            [shape.of(each) for each in value if isinstance(each, dict)] if isinstance(value, list) else msgspec.UNSET
+        )
+
+    return fit
+
+
+def _scalar(kind: Any) -> Callable[[object], Any]:
+    def fit(value: object) -> Any:
+        try:
+            return msgspec.convert(value, kind)
+        except (msgspec.ValidationError, RecursionError):
+            return msgspec.UNSET
+
+    return fit

@@ -1,18 +1,13 @@
-"""The registry: which reader an answer gets. A new dialect is one file, and one line here."""
+"""The registry: what each dialect can do. A new dialect is one file, and one line here."""
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
 
+from proxy.errors import ProxyError
 from proxy.events import Event, Frame
 from proxy.records import RequestFacts
-from proxy.wire.anthropic import Anthropic
+from proxy.wire import anthropic, llamacpp, ollama, openai, passthrough, responses, sglang
 from proxy.wire.framing import streams
-from proxy.wire.llamacpp import LlamaCpp
-from proxy.wire.ollama import Ollama
-from proxy.wire.openai import OpenAi
-from proxy.wire.passthrough import Passthrough, Refused
-from proxy.wire.responses import Responses
-from proxy.wire.sglang import SgLang
 
 
 class Reader(Protocol):
@@ -27,20 +22,36 @@ class Reader(Protocol):
         ...
 
 
-READERS: dict[str, Callable[[RequestFacts, bool], Reader]] = {
-    "openai": OpenAi,
-    "ollama": Ollama,
-    "llamacpp": LlamaCpp,
-    "responses": Responses,
-    "anthropic": Anthropic,
-    "sglang": SgLang,
-    "passthrough": Passthrough,
+class Dialect(NamedTuple):
+    """How one language is read and answered."""
+
+    read_request: Callable[[RequestFacts, dict[str, Any]], RequestFacts]
+    """Fills in what a body asks for; model, stream and options are there already."""
+    reader: Callable[[RequestFacts, bool], Reader]
+    """A reader for one answer; the flag says that it is a stream."""
+    render_error: Callable[[ProxyError, int], dict[str, Any]]
+    """The body of an error of ours with this status."""
+
+
+DIALECTS = {
+    "openai": Dialect(openai.read_request, openai.OpenAi, openai.render_error),
+    "ollama": Dialect(ollama.read_request, ollama.Ollama, ollama.render_error),
+    "llamacpp": Dialect(llamacpp.read_request, llamacpp.LlamaCpp, llamacpp.render_error),
+    "responses": Dialect(responses.read_request, responses.Responses, openai.render_error),
+    "anthropic": Dialect(anthropic.read_request, anthropic.Anthropic, anthropic.render_error),
+    "sglang": Dialect(sglang.read_request, sglang.SgLang, sglang.render_error),
+    "passthrough": Dialect(passthrough.read_request, passthrough.Passthrough, openai.render_error),
 }
+
+
+def dialect_of(name: str) -> Dialect:
+    """The dialect of this name; what nobody knows is passed through."""
+    return DIALECTS.get(name, DIALECTS["passthrough"])
 
 
 def reader_for(facts: RequestFacts, content_type: str, status: int) -> Reader:
     """The reader of an answer; its content type, not the request, says whether it is a stream."""
     if status >= 400:
-        return Refused()
-    make = Passthrough if facts.route == "read" else READERS.get(facts.dialect, Passthrough)
-    return make(facts, streams(content_type))
+        return passthrough.Refusals()
+    dialect = dialect_of("passthrough" if facts.route == "read" else facts.dialect)
+    return dialect.reader(facts, streams(content_type))

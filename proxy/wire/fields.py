@@ -67,3 +67,14 @@ def items(value: object) -> list[Any]:
 def objects(value: object) -> list[dict[str, Any]]:
     """The objects of an array."""
     return [each for each in items(value) if isinstance(each, dict)]
+
+
+def first_count(asked: dict[str, Any], *names: str) -> int | None:
+    """The first of these members that is a count."""
+    counts = (count(asked.get(name)) for name in names)
+    return next((each for each in counts if each is not None), None)
+
+
+def choices(asked: object) -> int:
+    """Choices asked for: at least one."""
+    return count(asked) or 1

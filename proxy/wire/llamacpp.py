@@ -1,16 +1,18 @@
 """llama.cpp's native completion and infill. Several prompts give several results: a list, or events by index."""
 
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 
+from proxy.errors import ProxyError
 from proxy.events import NOTHING, Event, Frame
 from proxy.records import RequestFacts, Usage
 from proxy.wire.counting import RunningCount
 from proxy.wire.decoding import DONE, Shape, blank, loads
-from proxy.wire.errors import complaint
-from proxy.wire.fields import count
-from proxy.wire.reports import completed, known, llamacpp_report, llamacpp_usage
+from proxy.wire.fields import choices, count, first_count
+from proxy.wire.prompts import infill_prompt, raw_prompt
+from proxy.wire.reports import complaint, completed, known, llamacpp_report, llamacpp_usage
 
 
 class Result(msgspec.Struct, gc=False):
@@ -27,6 +29,37 @@ class Result(msgspec.Struct, gc=False):
 
 
 _RESULT = Shape(Result)
+
+
+def read_request(found: RequestFacts, asked: dict[str, Any]) -> RequestFacts:
+    """What a native body of llama.cpp asks for."""
+    prompt, prompts = infill_prompt(asked), 1
+    if found.kind != "infill":
+        prompt, prompts = raw_prompt(asked.get("prompt", asked.get("input", asked.get("content"))))
+    return replace(
+        found,
+        n=choices(asked.get("n_cmpl", asked.get("n"))),
+        prompts=prompts,
+        max_output=first_count(asked, "n_predict", "max_tokens"),
+        prompt=prompt,
+    )
+
+
+_ERROR_TYPES = {
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    501: "not_supported_error",
+    503: "unavailable_error",
+}
+
+
+def render_error(error: ProxyError, status: int) -> dict[str, Any]:
+    """llama.cpp's object: the code is the status."""
+    kind = _ERROR_TYPES.get(status, "invalid_request_error" if status < 500 else "server_error")
+    if error.code == "context_length_exceeded":
+        kind = "exceed_context_size_error"
+    return {"error": {"code": status, "message": str(error), "type": kind}}
 
 
 class LlamaCpp:

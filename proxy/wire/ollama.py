@@ -1,11 +1,16 @@
 """Ollama's generate, chat and embed, its progress lines, and look-alikes without counters."""
 
+from dataclasses import replace
+from typing import Any
+
+from proxy.errors import ProxyError
 from proxy.events import NOTHING, Event, Frame
 from proxy.records import RequestFacts
 from proxy.wire.decoding import Shape, blank
-from proxy.wire.errors import complaint
+from proxy.wire.fields import count, mapping
 from proxy.wire.openai import Output, calls_any, spoken
-from proxy.wire.reports import OllamaCounters, ollama_report, ollama_usage
+from proxy.wire.prompts import chat_prompt, generate_prompt, raw_prompt
+from proxy.wire.reports import OllamaCounters, complaint, ollama_report, ollama_usage
 
 
 class Line(OllamaCounters):
@@ -21,6 +26,24 @@ class Line(OllamaCounters):
 
 _LINE = Shape(Line)
 _EMPTY = Output()
+
+
+def read_request(found: RequestFacts, asked: dict[str, Any]) -> RequestFacts:
+    """What a body of Ollama asks for."""
+    prompts = 1
+    if found.kind == "chat":
+        prompt = chat_prompt(asked)
+    elif found.kind == "generate":
+        prompt = generate_prompt(asked)
+    else:
+        prompt, prompts = raw_prompt(asked.get("input", asked.get("prompt")))
+    limit = count(mapping(asked.get("options")).get("num_predict"))
+    return replace(found, prompts=prompts, max_output=limit, prompt=prompt)
+
+
+def render_error(error: ProxyError, status: int) -> dict[str, Any]:
+    """Ollama's string."""
+    return {"error": str(error)}
 
 
 class Ollama:

@@ -4,22 +4,25 @@ Usage may ride on any chunk, also one that has a choice. Reasoning comes as `rea
 `thinking`. vLLM's `metrics`, llama.cpp's `timings` and SGLang's `meta_info` are read where they stand.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 
+from proxy.errors import ProxyError
 from proxy.events import NOTHING, Event, Frame
-from proxy.records import EngineReport, RequestFacts, Usage
+from proxy.records import EngineReport, Prompt, RequestFacts, Usage
 from proxy.wire.counting import RunningCount
 from proxy.wire.decoding import DONE, Shape
-from proxy.wire.errors import complaint
-from proxy.wire.fields import items, mapping, text
+from proxy.wire.fields import choices, first_count, items, mapping, text
+from proxy.wire.prompts import chat_prompt, pair_prompt, raw_prompt
 from proxy.wire.reports import (
+    complaint,
     completed,
     llamacpp_report,
     llamacpp_usage,
     openai_usage,
-    settled,
+    predicted,
     sglang_report,
     sglang_usage,
     vllm_report,
@@ -54,7 +57,7 @@ class Output(msgspec.Struct, gc=False):
 class Choice(msgspec.Struct, gc=False):
     """One choice of a chunk or of a body."""
 
-    index: int = 0
+    index: int | None = 0
     delta: Output | None = None
     message: Output | None = None
     text: str | None = None
@@ -127,11 +130,37 @@ def usual(chunk: Chunk) -> str:
         return ""
     choice = choices[0]
     delta = choice.delta
-    if delta is None or choice.index or choice.finish_reason is not None or choice.meta_info is not None:
+    if delta is None or choice.index or choice.finish_reason or choice.meta_info is not None:
         return ""
     if choice.token_ids is not None or choice.logprobs is not None or chunk.metrics is not None or chunk.error:
         return ""
     return delta.content if isinstance(delta.content, str) else ""
+
+
+def read_request(found: RequestFacts, asked: dict[str, Any]) -> RequestFacts:
+    """What a body of OpenAI asks for."""
+    prompt, prompts = _prompt(found.kind, asked)
+    return replace(
+        found,
+        n=choices(asked.get("n")),
+        prompts=prompts,
+        max_output=first_count(asked, "max_completion_tokens", "max_tokens"),
+        asks_usage=mapping(asked.get("stream_options")).get("include_usage") is True,
+        prompt=prompt,
+    )
+
+
+def _prompt(kind: str, asked: dict[str, Any]) -> tuple[Prompt, int]:
+    if kind in ("rerank", "score"):
+        return pair_prompt(asked)
+    if kind == "chat" or "messages" in asked:
+        return chat_prompt(asked), 1
+    return raw_prompt(asked.get("prompt" if kind == "completion" else "input"), asked.get("cache_salt"))
+
+
+def render_error(error: ProxyError, status: int) -> dict[str, Any]:
+    """OpenAI's object; what every client of `/v1` reads."""
+    return {"error": {"message": str(error), "type": error.type, "param": error.param, "code": error.code}}
 
 
 class OpenAi:
@@ -160,7 +189,7 @@ class OpenAi:
         if self._usual and (piece := usual(chunk)):
             # Nine events of ten end here. tuple.__new__ takes a third of the time of the named constructor.
             return tuple.__new__(Event, ((0,), False, piece, (), None, None, None, False, False, None))
-        if chunk.error or (chunk.message and not chunk.choices):
+        if chunk.error or (chunk.message and not chunk.choices) or frame.name == b"error":
             return Event(error=complaint(chunk.error or chunk.message))
         return self._event(chunk)
 
@@ -186,16 +215,16 @@ class OpenAi:
         finish: tuple[tuple[int, str], ...] = ()
         answer, answered, role = "", False, False
         for choice in chunk.choices or ():
-            index = choice.index
+            index = choice.index or 0
             self._seen.add(index)
             piece, answers, reasons = said(choice)
             if answers or reasons:
                 tokens += (index,)
                 answer += piece
                 answered = answered or answers
-            elif choice.delta is not None and choice.delta.role is not None:
+            elif choice.delta is not None and choice.delta.role:
                 role = True
-            if choice.finish_reason is not None:
+            if choice.finish_reason:
                 self._finished.add(index)
                 finish += ((index, choice.finish_reason),)
         usage, report = self._claims(chunk)
@@ -208,7 +237,7 @@ class OpenAi:
 
     def _claims(self, chunk: Chunk) -> tuple[Usage | None, EngineReport | None]:
         usage = None if chunk.usage is None else openai_usage(chunk.usage)
-        if chunk.timings is not None and settled(chunk.timings):
+        if chunk.timings is not None and predicted(chunk.timings):
             return completed(usage, llamacpp_usage(chunk.timings)), llamacpp_report(chunk.timings, self._covers_all)
         if chunk.metrics is not None:
             return usage, vllm_report(chunk.metrics, self._covers_all)
@@ -222,9 +251,9 @@ class OpenAi:
     ) -> tuple[tuple[int, ...], int | None]:
         """Token events by the running count where every event has one, and how many tokens this event holds."""
         choices = chunk.choices or []
-        count = usage.output_tokens if usage else None
+        count = usage.output_tokens if usage else predicted(chunk.timings)
         if not self._running.live or count is None:
             self._running.live = False
             return tokens, sum(map(listed, choices)) or None if tokens else None
-        rises = [(choice.index, self._running.rise(choice.index, count)) for choice in choices]
+        rises = [(choice.index or 0, self._running.rise(choice.index or 0, count)) for choice in choices]
         return tuple(index for index, rise in rises if rise), sum(rise or 0 for _, rise in rises) or None

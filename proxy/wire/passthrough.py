@@ -7,7 +7,12 @@ import msgspec
 from proxy.events import NOTHING, Event, Frame
 from proxy.records import RequestFacts
 from proxy.wire.decoding import Shape, Unreadable
-from proxy.wire.errors import complaint
+from proxy.wire.reports import complaint
+
+
+def read_request(found: RequestFacts, asked: dict[str, Any]) -> RequestFacts:
+    """No more than every body says."""
+    return found
 
 
 class Passthrough:
@@ -38,7 +43,7 @@ class Refusal(msgspec.Struct):
 _REFUSAL = Shape(Refusal)
 
 
-class Refused:
+class Refusals:
     """Reads the body of a 4xx or 5xx, whatever its dialect."""
 
     __slots__ = ()

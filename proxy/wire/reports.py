@@ -1,4 +1,4 @@
-"""What an engine claims about one request, in whatever place its dialect has for it, as `Usage` and `EngineReport`.
+"""What an engine claims about one request, in whatever place its dialect has for it: `Usage`, `EngineReport`, errors.
 
 Units differ: Ollama's durations are nanoseconds, llama.cpp's and vLLM's milliseconds, SGLang's seconds. Absent is
 unknown and never zero, with one exception: Ollama leaves a zero out (see `ollama_report`).
@@ -10,6 +10,23 @@ import msgspec
 
 from proxy.records import EngineReport, Usage
 from proxy.wire.fields import NS_PER_MS, NS_PER_S, between_ns, count, duration_ns, mapping
+
+MESSAGE_LIMIT = 200
+"""Characters kept of an engine's message."""
+
+
+def complaint(stated: object, otherwise: str = "error") -> str:
+    """The message of an engine's error, cut to 200 characters; `otherwise` where it has none.
+
+    For matching only. It may repeat the prompt, so it is never logged.
+    """
+    if isinstance(stated, str):
+        return stated[:MESSAGE_LIMIT] or otherwise
+    error = mapping(stated)
+    for name in ("message", "error", "detail", "type"):
+        if error.get(name):
+            return complaint(error[name], otherwise)
+    return otherwise
 
 
 def known(usage: Usage) -> Usage | None:
@@ -117,9 +134,10 @@ def _or_absent(stated: object, absent: int | None) -> int | None:
     return absent if stated is None else duration_ns(stated, 1)
 
 
-def settled(stated: object) -> bool:
-    """llama.cpp's `timings` speak of a finished prefill; with `return_progress` they come earlier too, half done."""
-    return bool(count(mapping(stated).get("predicted_n")))
+def predicted(stated: object) -> int | None:
+    """Tokens written by now, in llama.cpp's `timings`. While there are none its other figures are half done: with
+    `return_progress` they come during prefill too."""
+    return count(mapping(stated).get("predicted_n"))
 
 
 def llamacpp_usage(stated: object) -> Usage:

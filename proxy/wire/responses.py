@@ -1,5 +1,6 @@
 """OpenAI's Responses, as vLLM, Ollama and llama.cpp speak them."""
 
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -7,9 +8,9 @@ import msgspec
 from proxy.events import NOTHING, Event, Frame
 from proxy.records import RequestFacts
 from proxy.wire.decoding import DONE, Shape, blank, loads
-from proxy.wire.errors import complaint
-from proxy.wire.fields import mapping, objects, text
-from proxy.wire.reports import completed, llamacpp_report, llamacpp_usage, responses_usage, vllm_report
+from proxy.wire.fields import count, mapping, objects, text
+from proxy.wire.prompts import responses_prompt
+from proxy.wire.reports import complaint, completed, llamacpp_report, llamacpp_usage, responses_usage, vllm_report
 
 _ANSWERS = "response.output_text.delta"
 _CALLS = frozenset({"response.function_call_arguments.delta", "response.mcp_call_arguments.delta"})
@@ -32,6 +33,11 @@ class Said(msgspec.Struct, gc=False):
 
 
 _SAID = Shape(Said)
+
+
+def read_request(found: RequestFacts, asked: dict[str, Any]) -> RequestFacts:
+    """What a body of Responses asks for."""
+    return replace(found, max_output=count(asked.get("max_output_tokens")), prompt=responses_prompt(asked))
 
 
 class Responses:

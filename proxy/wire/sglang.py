@@ -1,16 +1,18 @@
 """SGLang's native generate. Text is cumulative unless the server says otherwise; counts are in `meta_info`."""
 
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 
+from proxy.errors import ProxyError
 from proxy.events import NOTHING, Event, Frame
 from proxy.records import RequestFacts
 from proxy.wire.counting import RunningCount
 from proxy.wire.decoding import DONE, Shape, blank, loads
-from proxy.wire.errors import complaint
-from proxy.wire.fields import count, mapping, string
-from proxy.wire.reports import sglang_report, sglang_usage
+from proxy.wire.fields import choices, count, items, mapping, string
+from proxy.wire.prompts import raw_prompt
+from proxy.wire.reports import complaint, sglang_report, sglang_usage
 
 
 class Generated(msgspec.Struct, gc=False):
@@ -23,6 +25,25 @@ class Generated(msgspec.Struct, gc=False):
 
 
 _GENERATED = Shape(Generated)
+
+
+def read_request(found: RequestFacts, asked: dict[str, Any]) -> RequestFacts:
+    """What a native body of SGLang asks for."""
+    sampling = asked.get("sampling_params")
+    sampling = mapping(items(sampling)[0] if items(sampling) else sampling)
+    prompt, prompts = raw_prompt(asked.get("text") if asked.get("text") is not None else asked.get("input_ids"))
+    return replace(
+        found,
+        n=choices(sampling.get("n")),
+        prompts=prompts,
+        max_output=count(sampling.get("max_new_tokens")),
+        prompt=prompt,
+    )
+
+
+def render_error(error: ProxyError, status: int) -> dict[str, Any]:
+    """SGLang's flat object."""
+    return {"object": "error", "message": str(error), "type": error.type, "param": error.param, "code": status}
 
 
 class SgLang:

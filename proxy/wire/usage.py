@@ -11,8 +11,9 @@ from proxy.wire.framing import Blocks, parse_block
 from proxy.wire.splicing import find, splice
 
 _OPTION = ("stream_options", "include_usage")
-_LF = b"\n"
-_CR = b"\r"
+
+HELD_LIMIT = 1024 * 1024
+"""Bytes held back at most. Usage events are under 2 KB; the longest events are tool calls and log-probabilities."""
 
 
 def asks(kind: str, facts: RequestFacts) -> bool:
@@ -34,19 +35,29 @@ def ask_usage(facts: RequestFacts, body: bytes) -> bytes | None:
 class UsageFilter:
     """Takes out exactly the event that holds usage and no choice; every other byte passes as it came.
 
-    Holds back at most one incomplete event. Comments inside the event that is taken out stay.
+    For an event stream that is not compressed. Holds back at most one incomplete event, and no more than `limit` bytes
+    of it: a longer one is passed on, and nothing is taken out any more. Comments inside the event taken out stay.
     """
 
-    # State: the open block, and whether the last block was taken out and ended in CR, so that its LF may follow.
-    __slots__ = ("_blocks", "_orphan")
+    # State: the open block, whether the last block was taken out and ended in CR, so that its LF may follow, and
+    # whether the limit was hit.
+    __slots__ = ("_blocks", "_limit", "_orphan", "_stopped")
 
-    def __init__(self) -> None:
+    def __init__(self, limit: int = HELD_LIMIT) -> None:
         self._blocks = Blocks()
+        self._limit = limit
         self._orphan = False
+        self._stopped = False
 
     def feed(self, data: bytes) -> bytes:
         """What may be sent on by now."""
-        return b"".join(self._kept(block) for block in self._blocks.feed(data))
+        if self._stopped:
+            return data
+        passed = b"".join(self._kept(block) for block in self._blocks.feed(data))
+        if len(self._blocks) > self._limit:
+            self._stopped = True
+            passed += self.close()
+        return passed
 
     def close(self) -> bytes:
         """What was held back, at the end of the body in whatever form."""
@@ -54,15 +65,14 @@ class UsageFilter:
 
     def _kept(self, block: bytes) -> bytes:
         if self._orphan:
-            block = block.removeprefix(_LF)
+            block = block.removeprefix(b"\n")
         self._orphan = False
         if b'"usage"' not in block or not _is_usage(parse_block(block)):
             return block
-        self._orphan = block.endswith(_CR)
-        lines = block.splitlines(keepends=True)
-        return b"".join(
-            line for place, line in enumerate(lines) if line.startswith(b":") or place == 0 == len(line.strip())
-        )
+        self._orphan = block.endswith(b"\r")
+        # A line end in front belongs to the event before: its CRLF was cut between two reads.
+        before = b"\n" if block.startswith(b"\n") else b""
+        return before + b"".join(line for line in block.splitlines(keepends=True) if line.startswith(b":"))
 
 
 def _is_usage(frame: Frame | None) -> bool:

@@ -14,9 +14,9 @@ import pytest
 
 from proxy.events import Event, Frame
 from proxy.records import EngineReport, RequestFacts, Usage
-from proxy.wire.dialects import READERS, Reader, reader_for
+from proxy.wire.dialects import DIALECTS, Reader, reader_for
 from proxy.wire.framing import framing_for, streams
-from proxy.wire.passthrough import Passthrough, Refused
+from proxy.wire.passthrough import Passthrough, Refusals
 from proxy.wire.request import read_facts
 from proxy.wire.routes import INFERENCE, classify
 
@@ -249,7 +249,7 @@ def test_every_refusal_is_told_in_its_words():
 
 def test_the_status_the_route_and_the_content_type_choose_the_reader():
     facts = RequestFacts("openai", "chat", "inference")
-    assert isinstance(reader_for(facts, "text/event-stream", 503), Refused)
+    assert isinstance(reader_for(facts, "text/event-stream", 503), Refusals)
     assert isinstance(reader_for(RequestFacts("ollama", "models", "read"), "application/json", 200), Passthrough)
     assert isinstance(reader_for(RequestFacts("nobody", "x", "inference"), "", 200), Passthrough)
     assert not reader_for(facts, "text/event-stream; charset=utf-8", 200).complete()
@@ -257,4 +257,4 @@ def test_the_status_the_route_and_the_content_type_choose_the_reader():
 
 
 def test_every_dialect_of_a_route_has_a_reader():
-    assert {dialect for dialect, _ in INFERENCE.values()} == set(READERS)
+    assert {dialect for dialect, _ in INFERENCE.values()} == set(DIALECTS)

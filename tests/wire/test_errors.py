@@ -3,8 +3,9 @@ import json
 import pytest
 
 from proxy import errors
-from proxy.wire.dialects import READERS
-from proxy.wire.errors import SHAPES, complaint, render, status_of
+from proxy.wire.dialects import DIALECTS
+from proxy.wire.errors import render, status_of
+from proxy.wire.reports import complaint
 
 
 def leaves(kind: type[errors.ProxyError]) -> list[type[errors.ProxyError]]:
@@ -20,7 +21,7 @@ def made(kind: type[errors.ProxyError]) -> errors.ProxyError:
 ALL = leaves(errors.ProxyError)
 
 
-@pytest.mark.parametrize("dialect", [*SHAPES, "nobody"])
+@pytest.mark.parametrize("dialect", [*DIALECTS, "nobody"])
 @pytest.mark.parametrize("kind", ALL, ids=[kind.__name__ for kind in ALL])
 def test_every_error_is_rendered_in_every_dialect(kind, dialect):
     error = made(kind)
@@ -33,13 +34,9 @@ def test_every_error_is_rendered_in_every_dialect(kind, dialect):
     assert complaint(said) == str(error)
 
 
-def test_every_dialect_that_is_read_has_a_shape():
-    assert set(SHAPES) == set(READERS)
-
-
 def test_the_shapes_are_those_of_the_engines():
     error = errors.PromptTooLong("too long")
-    bodies = {dialect: json.loads(render(dialect, error)[2]) for dialect in SHAPES}
+    bodies = {dialect: json.loads(render(dialect, error)[2]) for dialect in DIALECTS}
     openai = {
         "error": {
             "message": "too long",

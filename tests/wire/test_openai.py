@@ -65,6 +65,9 @@ FIRST = chunk(delta("a"))
             {"delta": {"content": 5, "reasoning": "r"}}, Event((0,), True), id="an odd type beside a good one"
         ),
         pytest.param({}, NOTHING, id="an empty choice"),
+        pytest.param(delta("a", finish=""), Event((0,), text="a"), id="an empty finish reason is none"),
+        pytest.param(delta("a") | {"index": None}, Event((0,), text="a"), id="an index that is null"),
+        pytest.param(delta("", role=""), NOTHING, id="an empty role is none"),
     ],
 )
 def test_what_a_chunk_says(choice, event):
@@ -110,6 +113,11 @@ def test_several_choices_in_one_chunk():
 )
 def test_an_error_in_the_stream_is_an_error(error, message):
     assert reader().read(frame(error)) == Event(error=message)
+
+
+def test_an_event_named_error_is_an_error():
+    assert reader().read(Frame(b'{"code":500}', b"error")) == Event(error="error")
+    assert reader().read(Frame(FIRST.data, b"message")).error is None
 
 
 def test_an_error_that_is_null_is_none():
@@ -179,6 +187,15 @@ def test_where_every_event_counts_the_count_decides():
     assert [event.tokens for event in events] == [(), (0,), (0,), (), (0,), (0,), ()]
     assert [event.counted for event in events] == [None, 1, 1, None, 3, 1, None]
     assert events[0].role
+
+
+def test_timings_on_every_event_count_too():
+    used = reader()
+    events = [
+        used.read(chunk(delta(text), timings=TIMINGS | {"predicted_n": count}))
+        for text, count in [("", 0), ("a", 1), ("", 2), ("b", 2)]
+    ]
+    assert [event.tokens for event in events] == [(), (0,), (0,), ()]
 
 
 def test_each_choice_counts_for_itself():

@@ -2,7 +2,7 @@ import pytest
 
 from proxy.events import NOTHING, Event, Frame
 from proxy.records import RequestFacts
-from proxy.wire.passthrough import Passthrough, Refused
+from proxy.wire.passthrough import Passthrough, Refusals
 
 
 def test_what_is_passed_through_is_not_read():
@@ -28,6 +28,6 @@ def test_what_is_passed_through_is_not_read():
     ],
 )
 def test_a_refusal_is_an_error_in_words(body, message):
-    reader = Refused()
+    reader = Refusals()
     assert reader.read(Frame(body)) == Event(error=message)
     assert reader.complete()

@@ -35,7 +35,7 @@ def test_nothing_said_is_nothing_reported(nothing):
     assert reports.anthropic_usage(nothing) is None
     assert reports.responses_usage(nothing, True) is None
     assert reports.llamacpp_usage(nothing) == Usage()
-    assert not reports.settled(nothing)
+    assert reports.predicted(nothing) is None
 
 
 def test_without_timings_llamacpp_reports_nothing():

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.wire.splicing import find, splice
+from proxy.wire.splicing import find, members, splice
 from tests.wire.test_fields import JSON
 
 PATH = ("stream_options", "include_usage")
@@ -104,3 +104,12 @@ def test_decoders_see_the_same_object_with_one_member_set(body, indent, ascii_on
 def test_no_text_raises(text):
     spliced = splice(text.encode(), ("p",), b"1")
     assert spliced is None or b'"p":1' in spliced or spliced != text.encode() or find(spliced, ("p",)) == b"1"
+
+
+def test_members_come_in_order_with_their_places():
+    text = b' {"a": [1], "b":"x"} '
+    assert [(member.name, text[member.start : member.end]) for member in members(text)] == [
+        ("a", b"[1]"),
+        ("b", b'"x"'),
+    ]
+    assert list(members(b" { } ")) == []

@@ -61,6 +61,7 @@ FILTER = b'data: {"choices":[],"prompt_filter_results":[],"usage":null}\n\n'
 DONE = b"data: [DONE]\n\n"
 NOTE = b": keep-alive\n\n"
 BROKEN = b'data: {"usage": nope\n\n'
+COMMENT = b': "usage"\n\n'
 LIST = b'data: ["usage"]\n\n'
 
 
@@ -80,6 +81,7 @@ def filtered(pieces: list[bytes]) -> bytes:
         pytest.param(
             BROKEN + LIST + b"event: usage\n\n", BROKEN + LIST + b"event: usage\n\n", id="what is no chunk stays"
         ),
+        pytest.param(COMMENT + TEXT, COMMENT + TEXT, id="a comment that names it stays"),
         pytest.param(TEXT + USAGE[:-2], TEXT, id="open at the end"),
         pytest.param(TEXT + USAGE[:20], TEXT + USAGE[:20], id="half an event at the end stays"),
     ],
@@ -111,3 +113,11 @@ def test_a_complete_event_is_never_held_back():
 def test_a_stream_without_that_event_passes_byte_for_byte(events, at):
     body = b"".join(events)
     assert filtered([body[:at], body[at:]]) == body
+
+
+def test_an_event_over_the_limit_is_passed_on_and_nothing_taken_out_any_more():
+    taken = UsageFilter(limit=100)
+    assert taken.feed(b"data: " + b"x" * 90) == b""
+    assert taken.feed(b"x" * 10) == b"data: " + b"x" * 100
+    assert taken.feed(b"\n\n" + USAGE) == b"\n\n" + USAGE
+    assert taken.close() == b""
