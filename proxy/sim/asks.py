@@ -60,8 +60,8 @@ class Ask:
 
     @property
     def finish(self) -> str:
-        """Why answers end."""
-        return "stop" if self.limit is None or self.limit >= OWN_LENGTH * 8 else "length"
+        """Why answers end: at the limit where one is given, else by themselves."""
+        return "stop" if self.limit is None else "length"
 
     def jobs(self, serial: int) -> list[Job]:
         """One job per choice, named `<id>.<serial>-<choice>`."""
@@ -85,7 +85,7 @@ class Ask:
         return "".join(piece for piece in self.answers[choice] if piece != END)
 
     def _answer(self, prompt: tuple[int, ...], choice: int) -> tuple[str, ...]:
-        if self.finish == "length" and self.limit is not None:
+        if self.limit is not None:
             return answer(prompt, self.limit, choice)
         return (*answer(prompt, OWN_LENGTH - 1, choice), END)
 
