@@ -11,7 +11,7 @@ from pathlib import Path
 os.environ["HF_HUB_OFFLINE"] = "1"
 
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
 
 
 def split_digits(tokenizer: Path) -> None:
@@ -25,7 +25,10 @@ def split_digits(tokenizer: Path) -> None:
 
 def main(gguf: Path, out: Path) -> None:
     source = {"pretrained_model_name_or_path": str(gguf.parent), "gguf_file": gguf.name}
-    AutoModelForCausalLM.from_pretrained(**source, dtype=torch.bfloat16).save_pretrained(out)
+    # Weights out of GGUF stay in its form, which cannot be saved, unless they are unpacked on the way.
+    unpacked = GgufConfig(dequantize=True, gguf_file=gguf.name)
+    model = AutoModelForCausalLM.from_pretrained(**source, dtype=torch.bfloat16, quantization_config=unpacked)
+    model.save_pretrained(out)
     AutoTokenizer.from_pretrained(**source).save_pretrained(out)
     split_digits(out / "tokenizer.json")
 
