@@ -398,22 +398,19 @@ CASE = table(
 def faults(case: Any) -> list[str]:
     """What this case says outside the vocabulary; empty if it is well formed."""
     where = case.get("id", "?") if isinstance(case, dict) else "?"
-    out = list(CASE(where, case))
-    if isinstance(case, dict):
-        needed = ("id", "steps") if case.get("machine", True) else ("id", "expect")
-        out += [f"{where}: needs {key}" for key in needed if key not in case]
-        out += [
-            fault
-            for at, step in enumerate(case.get("steps") or [])
-            for fault in _step(f"{where}.steps[{at}]", step, case)
-        ]
-    return out
+    return list(CASE(where, case)) or list(_whole(where, case))
 
 
-def _step(where: str, step: Any, case: dict[str, Any]) -> Faults:
-    """What keys can not say of one another in one table."""
-    if not isinstance(step, dict):
-        return
+def _whole(where: str, case: dict[str, Any]) -> Faults:
+    """What tables can not say: keys that must be there, keys that exclude one another."""
+    needed = ("id", "steps") if case.get("machine", True) else ("id", "expect")
+    yield from (f"{where}: needs {key}" for key in needed if key not in case)
+    for at, step in enumerate(case.get("steps", ())):
+        yield from _step(f"{where}.steps[{at}]", step, case)
+
+
+def _step(where: str, step: dict[str, Any], case: dict[str, Any]) -> Faults:
+    """The same for one step."""
     check = step.get("check", {})
     if "client" not in step and set(check) - {"metrics"}:
         yield f"{where}: a step without a client can only check metrics"
