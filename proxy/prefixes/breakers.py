@@ -12,16 +12,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from proxy.prefixes.canon import text_of
+from proxy.prefixes.canon import IMAGE, MARKERS, text_of
 from proxy.prefixes.chains import TOKEN
 from proxy.prefixes.counterfactual import Outcome, Replay
 from proxy.prefixes.documents import HEAD_ROLES, Document, Parting, agreement, offset, parting, shingles
 from proxy.prefixes.forms import Unifier, form_between
 from proxy.prefixes.histories import Link, changes, conversations, links, restored
 from proxy.prefixes.masks import mask
-from proxy.prefixes.orders import SEPARATORS, Keys, Pool, permuted, same_objects
+from proxy.prefixes.orders import SEPARATORS, Keys, Pool, TurnPool, images_last, moved_turns, permuted, same_objects
 from proxy.prefixes.shadow import common
-from proxy.prefixes.slots import Slot, slots, values, without
+from proxy.prefixes.slots import ENOUGH, slots, values, without
 from proxy.prefixes.values import kind_of, machine_made
 
 LEAST_TOKENS = 1_500
@@ -113,9 +113,8 @@ class Search:
             if not found:
                 return
             first = min(one.position for one in found)
-            rivals = sorted((one for one in found if one.position <= first + NEAR), key=lambda one: one.position)[
-                :RIVALS
-            ]
+            near = [one for one in found if one.position <= first + NEAR]
+            rivals = sorted(near, key=lambda one: (-len(one.carriers), one.position))[:RIVALS]
             refused.update((one.kind, one.carriers) for one in rivals)
             tried = [(*self._try(one, current, before), one) for one in rivals]
             saved, after, repaired, proposal = max(tried, key=lambda one: one[0])
@@ -205,6 +204,10 @@ def _reason(documents: Sequence[Document], one: Parting) -> tuple[str, str] | No
     other = documents[one.earlier].whole()[one.index]
     if mine.marker or other.marker or not mine.role or mine.role != other.role:
         return None
+    if documents[one.later].whole()[one.index - 1].marker == MARKERS[IMAGE]:
+        return ("image_before_text", mine.role) if _same_after(documents, one) else None
+    if moved_turns(documents[one.later], documents[one.earlier], mine.text, other.text):
+        return "fewshot_order", mine.role
     if (form := form_between(mine.text, other.text, one.char)) is not None:
         return form, mine.role
     if mine.role == "tools" and permuted(mine.text, other.text, one.char, "\n"):
@@ -217,6 +220,12 @@ def _reason(documents: Sequence[Document], one: Parting) -> tuple[str, str] | No
     return None
 
 
+def _same_after(documents: Sequence[Document], one: Parting) -> bool:
+    """Both prompts have the same text right behind an image."""
+    mine, other = (documents[k].whole()[one.index + 1] for k in (one.later, one.earlier))
+    return bool(mine.role) and mine.role == other.role and agreement(mine.text, other.text) >= ENOUGH
+
+
 def _general(documents: Sequence[Document], kind: str, role: str, group: Sequence[Parting]) -> Proposal:
     """A repair of all text of one role."""
     repair: Repair
@@ -224,13 +233,22 @@ def _general(documents: Sequence[Document], kind: str, role: str, group: Sequenc
         keys = Keys((role,))
         repair = lambda found: [keys.ordered(document) for document in found]  # noqa: E731
         fix = "reorder"
+    elif kind == "image_before_text":
+        repair = lambda found: [images_last(document) for document in found]  # noqa: E731
+        fix = "reorder"
+    elif kind == "fewshot_order":
+        turn_pool = TurnPool()
+        turn_pool.learn(documents)
+        repair = lambda found: [turn_pool.ordered(document) for document in found]  # noqa: E731
+        fix = "reorder"
     elif kind.startswith(("tool_order", "fewshot_order")):
         pool = Pool(role, kind.removeprefix("fewshot_order") if kind != "tool_order" else "\n")
         pool.learn(documents)
         repair = lambda found: [pool.ordered(document) for document in found]  # noqa: E731
         fix = "reorder"
     else:
-        unifier = Unifier(kind, (role,))
+        unifier = Unifier(kind, role)
+        unifier.learn(documents)
         repair = lambda found: [unifier.unify(document) for document in found]  # noqa: E731
         fix = "normalise"
     carriers = tuple(k for k, d in enumerate(documents) if any(s.role == role for _, s in d.content()))
@@ -268,7 +286,7 @@ def _slots(documents: Sequence[Document], rest: Sequence[Parting], found: Sequen
     talks = conversations(found)
     for slot, group in slots(documents, rest):
         carriers, seen = values(documents, slot, talks)
-        if len(group) < 2 or len(carriers) < 2:
+        if len(carriers) < 2:
             continue
         kind = kind_of(seen)
         if not machine_made(kind) and seen.distinct <= 3 and not seen.returns:

@@ -1,5 +1,6 @@
 """Prompts as the search sees them: a rendered prompt with its moment and its answer, and where two of them part."""
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -96,8 +97,23 @@ def shingles(text: str, size: int) -> set[int]:
     return {crc32(" ".join(found[k : k + size]).encode()) for k in range(max(1, len(found) - size + 1))}
 
 
+def tools_of(segment: Segment) -> str:
+    """The text of a segment; of a list of tools with the keys of each in one order."""
+    if segment.role != "tools":
+        return segment.text
+    return "\n".join(canonical(line) or line for line in segment.text.split("\n"))
+
+
+def canonical(text: str) -> str | None:
+    """A JSON value with its keys sorted; None where the text is no JSON."""
+    try:
+        return json.dumps(json.loads(text), sort_keys=True)
+    except ValueError:
+        return None
+
+
 def head_of(segments: Iterable[Segment]) -> str:
     """What the application wrote: system prompt and tools, else the first message or raw prompt."""
     texts = [segment for segment in segments if segment.role and not segment.marker]
-    lead = [segment.text for segment in texts if segment.role in HEAD_ROLES]
+    lead = [tools_of(segment) for segment in texts if segment.role in HEAD_ROLES]
     return "\n".join(lead) if lead else "".join(segment.text for segment in texts[:1])

@@ -5,6 +5,7 @@ longer, that form is what parts them.
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from unicodedata import normalize
@@ -14,13 +15,15 @@ from proxy.prefixes.documents import Document, agreement
 FURTHER = 48
 """Characters on which two texts must go on to agree once they have one form: more than a chance agreement."""
 
+STANDARD = ("bom", "unicode_norm", "trailing_space", "whitespace")
+"""Kinds whose form is a fit text itself, for texts that differ in more than their form."""
+
 _BOM = re.compile("[\ufeff\u200b\u2060]")
 _TRAILING = re.compile(r"[^\S\r\n]+(?=\r?\n|\Z)")
 _BLANKS = (
     (re.compile(r"\r\n?"), "\n"),
     (re.compile(r"[^\S\n]+"), " "),
-    (re.compile(r" ?\n ?"), "\n"),
-    (re.compile(r"\n{3,}"), "\n\n"),
+    (re.compile(r" ?\n[ \n]*"), "\n"),
 )
 _GROUPED = re.compile(r"\d[\d.,'\u2019\u00a0\u202f ]*\d")
 _SEPARATORS = re.compile(r"[.,'\u2019\u00a0\u202f ]")
@@ -57,42 +60,47 @@ def form_of(one: str, other: str) -> str | None:
 
 
 def form_between(one: str, other: str, char: int) -> str | None:
-    """The form that lets two texts, which part at `char`, agree for a good while longer."""
-    at = max(one.rfind("\n", 0, char) + 1, char - FURTHER)
-    mine, theirs = one[at:], other[at:]
+    """The form that lets two texts, which part at `char`, agree for a good while longer, or to their end."""
+    at = max(0, char - FURTHER)
+    mine, theirs = (text[at : at + 8 * FURTHER] for text in (one, other))
     for kind, form in FORMS.items():
-        a, b = form(mine[: 8 * FURTHER]), form(theirs[: 8 * FURTHER])
-        reach = agreement(a, b)
-        if reach >= char - at + FURTHER or (
-            reach == min(len(a), len(b)) and reach > char - at and mine[1:] and theirs[1:]
-        ):
+        a, b = form(mine), form(theirs)
+        if a == b or agreement(a, b) >= char - at + FURTHER:
             return kind
     return None
 
 
 @dataclass(slots=True)
 class Unifier:
-    """Gives every line that differs from an earlier one by its form alone that earlier line's form."""
+    """Gives texts that differ in their form alone the form that most of them have."""
 
-    # State: lines as first seen, by their form.
+    # State: texts, whole and by line, as most members have them, by their form.
 
     kind: str
-    roles: Sequence[str]
-    _first: dict[str, str] = field(default_factory=dict)
+    role: str
+    _usual: dict[str, str] = field(default_factory=dict)
+
+    def learn(self, documents: Sequence[Document]) -> None:
+        """See how often each form stands in the family."""
+        form, counts = FORMS[self.kind], Counter[str]()
+        for document in documents:
+            for _, segment in document.content():
+                if segment.role == self.role:
+                    counts.update((segment.text, *segment.text.splitlines(keepends=True)))
+        for text, _ in counts.most_common():
+            self._usual.setdefault(form(text), text)
 
     def unify(self, document: Document) -> Document:
         """The prompt in one form."""
-        form = FORMS[self.kind]
         for index, segment in list(document.content())[::-1]:
-            if segment.role in self.roles:
-                document = document.edited(index, form(segment.text) if self.plain else self._lines(segment.text))
+            if segment.role == self.role:
+                document = document.edited(index, self._text(segment.text))
         return document
 
-    @property
-    def plain(self) -> bool:
-        """The form itself is a fit text; else the first one seen stands for all."""
-        return self.kind not in ("locale_number", "other")
-
-    def _lines(self, text: str) -> str:
+    def _text(self, text: str) -> str:
         form = FORMS[self.kind]
-        return "".join(self._first.setdefault(form(line), line) for line in text.splitlines(keepends=True))
+        if (usual := self._usual.get(form(text))) is not None:
+            return usual
+        if self.kind in STANDARD:
+            return form(text)
+        return "".join(self._usual.get(form(line), line) for line in text.splitlines(keepends=True))

@@ -18,6 +18,12 @@ from proxy.prefixes.forms import form_of
 LOOK_BACK = 32
 """Earlier prompts with the same last question that are tried for a predecessor."""
 
+TELLING = 24
+"""Characters of an answer that is enough by itself to know a conversation by."""
+
+Words = Sequence[tuple[str, str]]
+"""Turns as role and masked words."""
+
 _REASONING = re.compile(r"<(think|thinking|reasoning|thought|reflection)>.*?</\1>\s*|^.*?</think>\s*", re.S | re.I)
 _DIGITS = re.compile(r"\d+")
 
@@ -60,42 +66,62 @@ def turns(segments: Segments) -> tuple[list[Turn], list[Turn]]:
 
 def links(documents: Sequence[Document]) -> list[Link | None]:
     """For each document the earlier one whose conversation it continues, if there is one."""
-    talks = [turns(document.segments)[1] for document in documents]
-    asked = [[_masked(turn) for turn in talk if turn.role == "user"] for talk in talks]
-    recent: dict[str, list[int]] = defaultdict(list)
+    talks = [[_masked(turn) for turn in turns(document.segments)[1]] for document in documents]
+    answers: dict[str, list[int]] = defaultdict(list)
+    questions: dict[str, list[int]] = defaultdict(list)
     found: list[Link | None] = []
-    for number, talk in enumerate(talks):
-        found.append(_link(number, talks, asked, recent))
-        if asked[number]:
-            recent[asked[number][-1]].append(number)
-            del recent[asked[number][-1]][:-LOOK_BACK]
-        del talk
+    for number, (document, talk) in enumerate(zip(documents, talks, strict=True)):
+        found.append(_by_answer(talk, talks, answers) or _by_question(talk, talks, questions))
+        if document.answer is not None:
+            _remember(answers, _plain(without_reasoning(document.answer)), number)
+        if (last := _last_user(talk)) >= 0:
+            _remember(questions, talk[last][1], number)
     return found
 
 
-def _link(
-    number: int, talks: Sequence[list[Turn]], asked: Sequence[list[str]], recent: dict[str, list[int]]
-) -> Link | None:
-    mine, talk = asked[number], talks[number]
-    places = [k for k, turn in enumerate(talk) if turn.role == "user"]
-    for last in range(len(mine) - 1, max(-1, len(mine) - 4), -1):
-        for earlier in reversed(recent.get(mine[last], ())):
-            theirs = asked[earlier]
-            overlap = min(len(theirs), last + 1)
-            behind = len(talks[earlier]) - 1 - _last_user(talks[earlier])
-            history = places[last] + 1 + behind + 1
-            if theirs[-overlap:] == mine[last + 1 - overlap : last + 1] and history < len(talk):
+def _remember(recent: dict[str, list[int]], key: str, number: int) -> None:
+    recent[key].append(number)
+    del recent[key][:-LOOK_BACK]
+
+
+def _by_answer(talk: Words, talks: Sequence[Words], answers: dict[str, list[int]]) -> Link | None:
+    """The prompt whose answer comes back last, with most of its other turns."""
+    for place in range(len(talk) - 2, -1, -1):
+        role, text = talk[place]
+        if role == "assistant" and (rivals := answers.get(text)):
+            said = {words for _, words in talk[:place]}
+            best = max(rivals, key=lambda one: (sum(words in said for _, words in talks[one]), one))
+            if len(text) >= TELLING or any(words in said for _, words in talks[best]):
+                return Link(best, place + 1)
+    return None
+
+
+def _by_question(talk: Words, talks: Sequence[Words], questions: dict[str, list[int]]) -> Link | None:
+    """The prompt whose last question comes back with something behind it, and the questions before it too."""
+    places = [k for k, (role, _) in enumerate(talk) if role == "user"]
+    for last in range(len(places) - 1, -1, -1):
+        for earlier in reversed(questions.get(talk[places[last]][1], ())):
+            theirs = [words for role, words in talks[earlier] if role == "user"]
+            mine = [talk[place][1] for place in places[: last + 1]]
+            overlap = min(len(theirs), len(mine))
+            history = places[last] + len(talks[earlier]) - _last_user(talks[earlier]) + 1
+            if theirs[-overlap:] == mine[-overlap:] and history < len(talk):
                 return Link(earlier, history)
     return None
 
 
-def _last_user(talk: Sequence[Turn]) -> int:
-    return max(k for k, turn in enumerate(talk) if turn.role == "user")
+def _last_user(talk: Words) -> int:
+    return max((k for k, (role, _) in enumerate(talk) if role == "user"), default=-1)
 
 
-def _masked(turn: Turn) -> str:
-    """The words of a message, numbers masked: a stamp in it may have changed, white space may have."""
-    return " ".join(_DIGITS.sub("0", turn.text).split()).casefold()
+def _masked(turn: Turn) -> tuple[str, str]:
+    text = without_reasoning(turn.text) if turn.role == "assistant" else turn.text
+    return turn.role, _plain(text)
+
+
+def _plain(text: str) -> str:
+    """The words of a text, numbers masked: a stamp in it may have changed, white space may have."""
+    return " ".join(_DIGITS.sub("0", text).split()).casefold()
 
 
 def conversations(found: Iterable[Link | None]) -> list[int]:

@@ -9,12 +9,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from proxy.prefixes.breakers import Breaker, Search
+from proxy.prefixes.breakers import LEAST_REQUESTS, Breaker, Search
 from proxy.prefixes.canon import Encode, render
 from proxy.prefixes.chains import Chain, Chains, root_of
 from proxy.prefixes.curve import INFINITE, Curve, Stack, reach, reuse
 from proxy.prefixes.documents import Document
-from proxy.prefixes.families import Families, Family
+from proxy.prefixes.families import OTHER, Families, Family
 from proxy.records import Prompt
 
 SAMPLE = 512
@@ -95,9 +95,16 @@ class Offline:
 
     def breakers(self) -> Iterator[tuple[str, Breaker]]:
         """The breakers of all families, with the family's name; the slow part."""
+        strays: dict[int, list[Document]] = defaultdict(list)
         for name, documents in self._samples.items():
+            if len(documents) < LEAST_REQUESTS:
+                strays[documents[0].root] += documents
             for breaker in self._search.breakers(list(documents)):
                 yield self._names[name], breaker
+        for pool in strays.values():
+            pool.sort(key=lambda document: document.at_s)
+            for breaker in self._search.breakers(pool[-SAMPLE:]):
+                yield OTHER, breaker
 
     def report(self, found: Sequence[tuple[str, Breaker]]) -> dict[str, Any]:
         """All that is known, as JSON can say it."""

@@ -9,9 +9,10 @@ import json
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from proxy.prefixes.documents import Document
+from proxy.prefixes.canon import Segment
+from proxy.prefixes.documents import Document, canonical
 
 POOL = 0.25
 """An item belongs to the pool when this part of the members has it: examples may be drawn from a larger set."""
@@ -27,14 +28,6 @@ _LABEL = re.compile(r"\A\W*(?:[^\W\d_]{1,12}\s*)?[#(\[]?\d{1,3}[\])}.:]+\s*")
 
 _OBJECT = re.compile(r"[{\[]")
 _DECODER = json.JSONDecoder()
-
-
-def canonical(text: str) -> str | None:
-    """A JSON value with its keys sorted; None where the text is no JSON object or list."""
-    try:
-        return json.dumps(json.loads(text), sort_keys=True)
-    except ValueError:
-        return None
 
 
 @dataclass(slots=True)
@@ -158,3 +151,63 @@ def _relabel(item: str, place: str) -> str:
     if label is None or own is None:
         return item
     return label.group() + item[own.end() :]
+
+
+def moved_turns(one: Document, other: Document, text: str, theirs: str) -> bool:
+    """Each of two texts stands as a message of the other prompt too, in another place."""
+    mine, found = ({segment.text for _, segment in document.content()} for document in (one, other))
+    return theirs in mine and text in found
+
+
+@dataclass(slots=True)
+class TurnPool:
+    """Gives worked examples that are messages of their own the order in which they were first seen."""
+
+    # State: the rank of each pair of a question and its answer that many members have.
+
+    _rank: dict[tuple[str, str], int] = field(default_factory=dict)
+
+    def learn(self, documents: Sequence[Document]) -> None:
+        """Take the pairs from all members."""
+        counts = Counter(pair for document in documents for pair in {names for _, names in _pairs(document)})
+        for document in documents:
+            for _, names in _pairs(document):
+                if counts[names] >= max(2, POOL * len(documents)):
+                    self._rank.setdefault(names, len(self._rank))
+
+    def ordered(self, document: Document) -> Document:
+        """The prompt with the pairs of the pool in their order."""
+        found = [(places, names) for places, names in _pairs(document) if names in self._rank]
+        ranked = sorted((names for _, names in found), key=lambda names: self._rank[names])
+        for (places, _), names in zip(found, ranked, strict=True):
+            for place, text in zip(places, names, strict=True):
+                document = document.edited(place, text)
+        return document
+
+
+def _pairs(document: Document) -> list[tuple[tuple[int, int], tuple[str, str]]]:
+    """Questions with the answer that follows: their segments and their texts."""
+    found = [(index, segment) for index, segment in document.content() if segment.role in ("user", "assistant")]
+    return [
+        ((k, n), (a.text, b.text))
+        for (k, a), (n, b) in zip(found, found[1:], strict=False)
+        if a.role == "user" and b.role == "assistant"
+    ]
+
+
+def images_last(document: Document) -> Document:
+    """The prompt with the images of each message behind its text."""
+    segments: list[Segment] = []
+    waiting: list[Segment] = []
+    marked = False
+    for segment in document.segments:
+        image = bool(segment.role) and (bool(segment.marker) or marked)
+        if image:
+            waiting.append(segment)
+        elif segment.role:
+            segments.append(segment)
+        else:
+            segments += [*waiting, segment]
+            waiting = []
+        marked = bool(segment.role) and bool(segment.marker)
+    return replace(document, segments=tuple(segments))

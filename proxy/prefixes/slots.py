@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from proxy.prefixes.documents import HEAD_ROLES, Document, Parting
+from proxy.prefixes.documents import HEAD_ROLES, Document, Parting, agreement
 from proxy.prefixes.values import Values
 
 CONTEXT = 32
@@ -31,7 +31,6 @@ PIECE = 12
 SENTENCE = 240
 """A span moves together with the sentence or line it stands in, if what surrounds it is no longer than this."""
 
-_STOP = re.compile(r"[\n.,;!?()\[\]]|\Z")
 _PIECES = re.compile(r"(?<=[\n.!?:;])")
 
 
@@ -193,10 +192,25 @@ def values(documents: Sequence[Document], slot: Slot, talks: Sequence[int]) -> t
             index, begin, end = span
             text = document.segments[index].text
             texts.append(text[begin:end])
-            wide.append(text[begin : _STOP.search(text, end).start()])  # type: ignore[union-attr]
+            wide.append(text[begin : end + CONTEXT // 2].split("\n")[0])
     times = tuple(documents[number].at_s for number in carriers)
     owners = tuple(talks[number] for number in carriers)
-    return carriers, Values(tuple(texts), tuple(wide), times, owners, slot.left)
+    first, last = _shared_ends(texts)
+    bare = tuple(text[first : len(text) - last] for text in texts)
+    behind = tuple(text[first:] for text in wide)
+    return carriers, Values(bare, behind, times, owners, slot.left + texts[0][:first] if texts else slot.left)
+
+
+def _shared_ends(texts: Sequence[str]) -> tuple[int, int]:
+    """Characters of whole words that all texts begin, and end, with: they are no part of the value."""
+    one, other = min(texts, default=""), max(texts, default="")
+    if one == other:
+        return 0, 0
+    begin = agreement(one, other)
+    begin = one.rfind(" ", 0, begin) + 1
+    turned = [text[begin:][::-1] for text in texts]
+    end = agreement(min(turned), max(turned))
+    return begin, max(0, turned[0].rfind(" ", 0, end) + 1, turned[0].rfind("\n", 0, end) + 1)
 
 
 def without(document: Document, slot: Slot) -> Document:

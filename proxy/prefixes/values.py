@@ -13,20 +13,22 @@ CLOCK = re.compile(
 )
 EPOCH = re.compile(r"(?<!\d)1[4-9]\d{8}(?:\d{3}){0,3}(?!\d)|(?<!\d)1[4-9]\d{8}\.\d+")
 """Seconds since 1970 between 2014 and 2033, or their thousandths, millionths, billionths."""
-DATE = re.compile(
-    r"\b\d{4}[-/.]\d{1,2}[-/.]\d{1,2}(?!\d)|\b\d{1,2}[-/.]\d{1,2}[-/.](?:\d{4}|\d{2})\b"
-    r"|\b\d{1,2}(?:st|nd|rd|th|\.|º)?,?\s+(?:de\s+)?[^\W\d_]{3,10}\.?,?\s+(?:de\s+)?\d{4}\b"
-    r"|\b[^\W\d_]{3,10}\.?\s+\d{1,2}(?:st|nd|rd|th)?,?\s+\d{4}\b|\b(?:19|20)\d{2}(?:0[1-9]|1[0-2])(?:[0-2]\d|3[01])\b"
-    r"|\b\d{1,2}(?:st|nd|rd|th|\.|º)?\s+(?:de\s+)?[^\W\d_]{3,10}\b|\b[^\W\d_]{3,10}\s+\d{1,2}(?:st|nd|rd|th)?\b"
-    r"|\b(?:19|20)\d\d-W?\d\d\b|\d{4}年\d{1,2}月\d{1,2}日",
+FIGURES = re.compile(
+    r"(?<!\d)\d{4}[-/.]\d{1,2}[-/.]\d{1,2}(?!\d)|(?<!\d)\d{1,2}[-/.]\d{1,2}[-/.](?:\d{4}|\d{2})(?!\d)"
+    r"|(?<!\d)(?:19|20)\d{2}(?:0[1-9]|1[0-2])(?:[0-2]\d|3[01])(?!\d)|\d{4}年\d{1,2}月\d{1,2}日"
+)
+WORDY = re.compile(
+    r"\d{1,2}(?:st|nd|rd|th|\.|º)?,?\s+(?:de\s+|of\s+)?[^\W\d_]{3,10}\b|\b[^\W\d_]{3,10}\.?\s+\d{1,2}(?:st|nd|rd|th)?\b"
+    r"|\b(?:19|20)\d\d-W?\d\d\b|\A[^\W\d_]{3,12}(?:-[^\W\d_]+)?\Z",
     re.I,
 )
+"""A day with a month in words, in any language; a week; the bare name of a day."""
 UUID = re.compile(r"(?<![0-9a-f])[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}(?![0-9a-f])", re.I)
 ULID = re.compile(r"(?<![0-9A-Z])[0-7][0-9A-HJKMNP-TV-Z]{25}(?![0-9A-Z])")
 RANDOM = re.compile(
     r"(?=[A-Za-z0-9_+/=-]*\d)(?=[A-Za-z0-9_+/=-]*[A-Za-z])[A-Za-z0-9_+/=-]{4,}|\b\d{5,}\b|\b[0-9a-f]{6,}\b"
 )
-NUMBER = re.compile(r"(?<![\w])[-+]?\d[\d.,'\u00a0\u202f ]*\d|\d")
+CODE = re.compile(r"\W*[A-Za-z0-9_-]{4,64}\W*")
 NAME = re.compile(r"[^\W\d_]+(?:[-'\u2019.][^\W\d_]+)*\.?")
 
 REQUEST_LABEL = re.compile(
@@ -34,6 +36,9 @@ REQUEST_LABEL = re.compile(
 )
 SESSION_LABEL = re.compile(r"session|conversation|conv\b|thread|chat|sess|dialog|sitzung|sess[aã]o|sesi[oó]n", re.I)
 NONCE_LABEL = re.compile(r"nonce|salt|seed|random|cache.?bust|entropy|padding|token|rnd", re.I)
+OWNER_LABEL = re.compile(
+    r"\b(?:user|customer|client|patient|member|account)\W{0,3}(?:id|no|number|name)?\W{0,3}\Z", re.I
+)
 PERSON_LABEL = re.compile(r"user|name|customer|client|patient|member|account|agent|talking|speaking|falando|mit ", re.I)
 
 FEW = 8
@@ -124,12 +129,25 @@ def _days(values: Values) -> list[int]:
 
 
 def _is_id(values: Values) -> bool:
-    return values.share(lambda text: UUID.search(text) or ULID.search(text) or _scrambled(text)) >= 0.8
+    formed = values.share(lambda text: UUID.search(text) or ULID.search(text) or _scrambled(text)) >= 0.8
+    return formed or _coded(values)
+
+
+def _coded(values: Values) -> bool:
+    """Words of one length, most of them with a figure: a code."""
+    words = set(values.texts)
+    code = all(CODE.fullmatch(word) for word in words) and len({len(word) for word in words}) == 1
+    return code and len(words) > 2 and values.share(lambda text: any(map(str.isdigit, text))) >= 0.6
 
 
 def _scrambled(text: str) -> bool:
     """Letters and digits mixed, or long digits: nobody's word."""
-    return any(len(word) >= 4 for word in RANDOM.findall(text)) and len(text.split()) <= 4
+    return len(text.split()) <= 4 and any(_random(word) for word in RANDOM.findall(text))
+
+
+def _random(word: str) -> bool:
+    changes = sum(a.isdigit() != b.isdigit() for a, b in zip(word, word[1:], strict=False))
+    return changes >= 2 or word.isdigit() or re.fullmatch(r"[0-9a-f]{8,}", word) is not None
 
 
 def _timestamp(values: Values) -> bool:
@@ -138,13 +156,21 @@ def _timestamp(values: Values) -> bool:
     return (
         (_most(CLOCK)(values) or (_most(EPOCH)(values) and values.distinct > 1))
         and not values.steady(values.talks)
-        or (_most(CLOCK)(values) and values.share(lambda text: DATE.search(text) or CLOCK.search(text)) >= 0.8)
+        or (_most(CLOCK)(values) and values.share(FIGURES.search) >= 0.5)
     )
 
 
 def _date(values: Values) -> bool:
-    dates = sum(1 for text in set(values.wide) if DATE.search(text)) >= 0.8 * len(set(values.wide))
-    return dates and not _is_counter(values) and values.share(lambda text: len(text.split()) <= 8) >= 0.8
+    """The form of a date, in figures; or one in words that stays for a day."""
+    seen = set(zip(values.texts, values.wide, strict=True))
+    figures = sum(_begins(FIGURES, text, wide) for text, wide in seen) >= 0.8 * len(seen)
+    words = sum(_begins(WORDY, text, wide) for text, wide in seen) >= 0.8 * len(seen)
+    return figures or (words and values.steady(_days(values)))
+
+
+def _begins(pattern: "re.Pattern[str]", text: str, wide: str) -> bool:
+    match = pattern.search(wide)
+    return match is not None and match.start() < max(1, len(text))
 
 
 def _is_counter(values: Values) -> bool:
@@ -168,7 +194,13 @@ def _request_id(values: Values) -> bool:
 
 
 def _number(values: Values) -> bool:
-    return values.share(lambda text: re.fullmatch(r"\W*\d[\d.,]*\W*", text) is not None) >= 0.9
+    found = values.share(lambda text: re.fullmatch(r"\W*\d[\d.,]*\W*", text) is not None) >= 0.9
+    return found and bool(NONCE_LABEL.search(values.label))
+
+
+def _owner(values: Values) -> bool:
+    """An id of the person who asks: it stays for a conversation, and the label says whose it is."""
+    return bool(OWNER_LABEL.search(values.label)) and values.share(lambda text: len(text.split()) == 1) >= 0.8
 
 
 def _name(values: Values) -> bool:
@@ -195,10 +227,11 @@ def _document(values: Values) -> bool:
 RULES: tuple[tuple[str, Callable[[Values], bool]], ...] = (
     ("docs_before_instructions", lambda values: _document(values) and not _version(values)),
     ("timestamp", _timestamp),
+    ("date", _date),
+    ("counter", _is_counter),
+    ("user_name", _owner),
     ("session_id", _session),
     ("uuid", _request_id),
-    ("counter", _is_counter),
-    ("date", _date),
     ("nonce", _is_id),
     ("nonce", lambda values: _number(values) and values.distinct > FEW),
     ("user_name", _name),
