@@ -11,8 +11,18 @@ from proxy.records import Finished
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EngineAddress:
+    """Where an engine's own metrics are to be had."""
+
+    name: str
+    url: str
+    api_key: str = ""
+    ca_file: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Hello:
-    """What the office needs to know before it can work. Travels over the socketpair alone: it holds the admin token."""
+    """What the office needs to know before it can work. Travels over the socketpair alone: it holds secrets."""
 
     pid: int
     """Of the data process."""
@@ -36,6 +46,10 @@ class Hello:
     """Model names that get a label of their own, at most."""
     tenants: int = 20
     """Tenants that get a label of their own, at most."""
+    engines: tuple[EngineAddress, ...] = ()
+    """Engines whose own metrics are looked at."""
+    scrape_s: float = 5.0
+    """Seconds between two looks; 0: never."""
     live: bool = True
     """One line per request on the terminal."""
     log_level: str = "info"

@@ -115,3 +115,9 @@ class Histograms(Family[Histogram]):
         for value, times in values:
             counts[bisect_left(edges, value)] += times
             histogram.total += value * times
+
+    def merge(self, labels: Labels, counts: Sequence[int], total: float) -> None:
+        """Adds a whole distribution over the same edges."""
+        histogram = self.at(labels)
+        histogram.counts = [own + more for own, more in zip(histogram.counts, counts, strict=True)]
+        histogram.total += total

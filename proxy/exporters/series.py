@@ -1,5 +1,7 @@
 """Records folded into sums and distributions: plain numbers, ready to be shown to whoever asks."""
 
+from collections.abc import Iterable, Iterator
+
 from proxy.exporters.definitions import (
     COUNT_ERROR,
     COUNTER_SERIES,
@@ -33,6 +35,15 @@ class Names:
         self._granted: dict[str, str] = {}
         self.listed: frozenset[str] = frozenset()
 
+    def granted(self) -> list[str]:
+        """Names that have a label of their own."""
+        return list(self._granted)
+
+    def grant(self, names: Iterable[str]) -> None:
+        """These have served before."""
+        for name in names:
+            self.label(name, served=True)
+
     def label(self, name: str | None, *, served: bool) -> str:
         """The label's value, at most LABEL_CHARS characters, encodable."""
         if not name:
@@ -54,12 +65,17 @@ class Series:
         self.times = {name: Histograms(it.labels, EDGES_NS, budget, it.spare) for name, it in TIMES.items()}
         self.counters = {name: Sums(it.labels, counts, it.spare) for name, it in COUNTERS.items()}
         self.count_error = Histograms(COUNT_ERROR.labels, ERROR_EDGES, budget, COUNT_ERROR.spare)
-        self._models = Names(models)
-        self._tenants = Names(tenants)
+        self.models = Names(models)
+        self.tenants = Names(tenants)
+
+    def histograms(self) -> Iterator[tuple[str, Histograms]]:
+        """Every family of distributions, by name."""
+        yield from self.times.items()
+        yield "count_error", self.count_error
 
     def pulse(self, pulse: Pulse) -> None:
         """Takes loop lag, and the models that engines list."""
-        self._models.listed = frozenset(model for engine in pulse.engines for model in engine.models)
+        self.models.listed = frozenset(model for engine in pulse.engines for model in engine.models)
         for lag_ns in pulse.lag_ns:
             self.times["loop_lag"].observe((), lag_ns)
 
@@ -68,7 +84,7 @@ class Series:
         finished = record.finished
         completed = finished.outcome is Outcome.COMPLETED
         served = completed or finished.timeline.token_events > 0
-        model = self._models.label(finished.facts.model, served=served)
+        model = self.models.label(finished.facts.model, served=served)
         labels = (finished.engine, model)
         self._endings(record, labels)
         self._usage(record, labels)
@@ -97,7 +113,7 @@ class Series:
         outcome, verdict = finished.outcome.value, finished.admission
         self._add("requests", (*labels, finished.facts.route, outcome))
         if finished.tenant is not None:
-            self._add("tenant_requests", (self._tenants.label(finished.tenant, served=True), outcome))
+            self._add("tenant_requests", (self.tenants.label(finished.tenant, served=True), outcome))
         if verdict.mode != "off":
             self._add("admission_decisions", (verdict.decision, verdict.reason or "", verdict.mode))
         engine = labels[:1]

@@ -18,6 +18,9 @@ from proxy.office.guard import Guard
 from proxy.office.office import Office
 from proxy.records import RequestRecord
 
+Details = Callable[[str], Mapping[str, object]]
+"""What else is known of an engine, by its name."""
+
 Panel = Callable[[], object]
 """What a panel shows, as plain values."""
 
@@ -39,9 +42,16 @@ OPEN_PATHS = frozenset({"/healthz", "/readyz"})
 """Asked by probes, which know no token and call by the pod's address or any name; they tell nothing but up or down."""
 
 
-def create(office: Office, exposition: Exposition, guard: Guard, config: bytes, panels: Mapping[str, Panel]) -> ASGIApp:
+def create(
+    office: Office,
+    exposition: Exposition,
+    guard: Guard,
+    config: bytes,
+    panels: Mapping[str, Panel],
+    details: Details = lambda engine: {},
+) -> ASGIApp:
     """The listener's application. `config` is JSON with its secrets masked."""
-    pages = _Pages(office, exposition, config, panels)
+    pages = _Pages(office, exposition, config, panels, details)
     routes = [
         Route("/", pages.index),
         Route("/metrics", pages.metrics),
@@ -74,11 +84,14 @@ class _Guarded:
 class _Pages:
     """The answers."""
 
-    def __init__(self, office: Office, exposition: Exposition, config: bytes, panels: Mapping[str, Panel]) -> None:
+    def __init__(
+        self, office: Office, exposition: Exposition, config: bytes, panels: Mapping[str, Panel], details: Details
+    ) -> None:
         self._office = office
         self._exposition = exposition
         self._config = config
         self._panels = panels
+        self._details = details
 
     async def index(self, request: Request) -> Response:
         names = ["metrics", "healthz", "readyz", "api/requests", "api/engines", "api/config"]
@@ -112,7 +125,9 @@ class _Pages:
         return _json([to_dict(record) for record in islice(self._matching(wanted), int(limit))])
 
     async def engines(self, request: Request) -> Response:
-        return _json([dataclasses.asdict(engine) for engine in self._office.pulse.engines])
+        """As the data process sees them; the engine's own figures and its means beside ours, where it has some."""
+        engines = self._office.pulse.engines
+        return _json([{**dataclasses.asdict(engine), **self._details(engine.name)} for engine in engines])
 
     async def config(self, request: Request) -> Response:
         return Response(self._config, media_type="application/json")

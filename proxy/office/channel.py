@@ -226,7 +226,7 @@ class Sender:
 
 
 class Receiver:
-    """The office's side. A read is acknowledged after all its messages were taken."""
+    """The office's side. A batch is acknowledged when the next one is asked for: whoever asks has dealt with it."""
 
     def __init__(self, end: socket.socket) -> None:
         end.setblocking(False)
@@ -238,15 +238,13 @@ class Receiver:
         """Frames that were no message."""
         return self._splitter.unreadable
 
-    async def messages(self) -> AsyncIterator[Message]:
-        """Every message until the data process closes. Raises OutOfStep."""
+    async def batches(self) -> AsyncIterator[list[Message]]:
+        """The messages of each read, until the data process closes. Raises OutOfStep."""
         loop = asyncio.get_running_loop()
         while data := await _read(loop, self._end):
             messages = self._splitter.feed(data)
-            for message in messages:
-                if message is not None:
-                    yield message
             if messages:
+                yield [message for message in messages if message is not None]
                 await _answer(loop, self._end, ACK.pack(len(messages)))
 
 

@@ -8,72 +8,126 @@ import contextlib
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from pathlib import Path
+from urllib.parse import urlsplit
 
+import httpx
 import structlog
 import uvicorn
 from starlette.types import ASGIApp
 
 from proxy.attribution.ladder import attribute
 from proxy.clock import Clock, SystemClock
+from proxy.errors import EngineFailed
+from proxy.exporters.carry import dump, load
 from proxy.exporters.exporter import Exporter
 from proxy.exporters.jsonl import JsonlExporter
 from proxy.exporters.prometheus import Exposition
 from proxy.exporters.series import Series
 from proxy.exporters.sqlite import SqliteExporter
-from proxy.messages import Hello, Message
+from proxy.messages import EngineAddress, Hello, Message
 from proxy.office import app, logs
 from proxy.office.channel import Receiver
 from proxy.office.guard import Guard
 from proxy.office.live import LiveExporter
+from proxy.office.memory import Memory
 from proxy.office.office import Office
+from proxy.office.scrape import Fetch, Scraper
+from proxy.office.trends import trends
+from proxy.relay import Relay
+from proxy.transport import Wire
 
 TICK_S = 0.5
 """Between two ticks: a record is in its file after half a second."""
 
+SCRAPE_S = 2.0
+"""For one look at an engine's metrics; one in the middle of a long batch answers late."""
+
 log = structlog.get_logger("phasegate.office")
 
 
-def main(fd: int) -> None:
-    """Runs the office on an inherited socket until the other end closes."""
+def main(fd: int, memory_fd: int) -> None:
+    """Runs the office on an inherited socket until the other end closes; goes on from what `memory_fd` holds."""
     for name in (signal.SIGINT, signal.SIGTERM):  # sent to the whole group; the keeper says when it is over
         signal.signal(name, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until there are files to reopen
-    asyncio.run(serve(socket.socket(fileno=fd), SystemClock()))
+    asyncio.run(serve(socket.socket(fileno=fd), Memory(memory_fd), SystemClock()))
 
 
-async def serve(end: socket.socket, clock: Clock) -> None:
+async def serve(end: socket.socket, memory: Memory, clock: Clock) -> None:
     """Takes messages until the data process closes its end; the first one is `Hello`."""
     with end:
-        messages = Receiver(end).messages()
-        hello = await anext(messages, None)
-        if isinstance(hello, Hello):
-            await _serve(hello, messages, clock)
+        batches = Receiver(end).batches()
+        first: list[Message] = await anext(batches, [])
+        if first and isinstance(first[0], Hello):
+            logs.configure(first[0].log_level, as_json=first[0].log_json)
+            await _Desk(first[0], memory, clock).work(first, batches)
 
 
-async def _serve(hello: Hello, messages: AsyncIterator[Message], clock: Clock) -> None:
-    logs.configure(hello.log_level, as_json=hello.log_json)
-    office, exposition = build(hello)
-    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, office.reopen)
-    helpers = [asyncio.create_task(_tick(office, clock))]
-    listener = listen(hello.admin_host, hello.admin_port)
-    if listener is not None:
-        guard = Guard.of(hello.admin_host, hello.admin_token, hello.admin_hosts)
-        admin = app.create(office, exposition, guard, hello.config.encode(), {})
-        helpers.append(asyncio.create_task(_answer(admin, listener)))
-    try:
-        async for message in messages:
-            office.take(message, clock.now_ns())
-    finally:
-        await _end(helpers)
-        office.close()
+class _Desk:
+    """The office at work. State: its parts, and the tasks beside the main one."""
+
+    def __init__(self, hello: Hello, memory: Memory, clock: Clock) -> None:
+        self._hello = hello
+        self._memory = memory
+        self._clock = clock
+        self._series = Series(models=hello.models, tenants=hello.tenants)
+        saved = memory.load()
+        if saved is not None:
+            load(self._series, saved)
+        self._relay = Relay(Wire(trust(hello.engines)))
+        self._scraper = Scraper(fetcher(hello.engines, self._relay))
+        self._office, self._exposition = build(hello, self._series, {"scrape": self._scraper})
+        self._tasks = [asyncio.create_task(self._tick())]
+
+    async def work(self, first: list[Message], batches: AsyncIterator[list[Message]]) -> None:
+        """Takes everything that comes; then ends what runs beside it, and writes."""
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._office.reopen)
+        listener = listen(self._hello.admin_host, self._hello.admin_port)
+        if listener is not None:
+            self._tasks.append(asyncio.create_task(_answer(self._admin(), listener)))
+        if self._hello.scrape_s:
+            self._tasks.append(asyncio.create_task(self._scrape(self._hello.scrape_s)))
+        try:
+            self._take(first)
+            async for batch in batches:
+                self._take(batch)
+        finally:
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.wait(self._tasks)
+            await self._relay.aclose()
+            self._office.close()
+
+    def _take(self, batch: list[Message]) -> None:
+        for message in batch:
+            self._office.take(message, self._clock.now_ns())
+        self._memory.save(dump(self._series))
+
+    def _admin(self) -> ASGIApp:
+        guard = Guard.of(self._hello.admin_host, self._hello.admin_token, self._hello.admin_hosts)
+        panels: dict[str, app.Panel] = {"findings": lambda: trends(self._office.records())}
+        config = self._hello.config.encode()
+        return app.create(self._office, self._exposition, guard, config, panels, self._scraper.details)
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(TICK_S)
+            self._office.tick(self._clock.now_ns())
+
+    async def _scrape(self, every_s: float) -> None:
+        while True:
+            await self._scraper.look(self._office.pulse.engines, self._clock.now_ns())
+            await asyncio.sleep(every_s)
 
 
-def build(hello: Hello) -> tuple[Office, Exposition]:
-    """The office with the exporters that were asked for, and its metrics."""
-    series = Series(models=hello.models, tenants=hello.tenants)
-    exporters: dict[str, Exporter] = {"prometheus": series}
+def build(
+    hello: Hello, series: Series | None = None, also: Mapping[str, Exporter] | None = None
+) -> tuple[Office, Exposition]:
+    """The office with the exporters that were asked for, and its metrics. `series` may go on from former ones."""
+    series = Series(models=hello.models, tenants=hello.tenants) if series is None else series
+    exporters: dict[str, Exporter] = {"prometheus": series, **(also or {})}
     if hello.records:
         exporters["records"] = JsonlExporter(Path(hello.records))
     if hello.store:
@@ -82,6 +136,29 @@ def build(hello: Hello) -> tuple[Office, Exposition]:
         exporters["live"] = LiveExporter(sys.stdout)
     office = Office(attribute, exporters, pulsed=series.pulse)
     return office, Exposition(series, lambda: office.pulse, office.lost, office.failures)
+
+
+def trust(engines: Iterable[EngineAddress]) -> dict[str, str]:
+    """CA files by authority."""
+    return {urlsplit(engine.url).netloc: engine.ca_file for engine in engines if engine.ca_file}
+
+
+def fetcher(engines: Iterable[EngineAddress], relay: Relay) -> Fetch:
+    """How the scraper asks engines: with their keys, within SCRAPE_S; a failure of any kind is no page."""
+    places = {engine.name: engine for engine in engines}
+
+    async def fetch(name: str, target: str) -> bytes | None:
+        engine = places.get(name)
+        if engine is None:
+            return None
+        key = [(b"authorization", b"Bearer " + engine.api_key.encode())] if engine.api_key else []
+        try:
+            status, _, body = await relay.fetch(httpx.URL(engine.url), target, SCRAPE_S, key)
+        except EngineFailed:
+            return None
+        return body if status == 200 else None
+
+    return fetch
 
 
 def listen(host: str, port: int) -> socket.socket | None:
@@ -108,15 +185,3 @@ async def _answer(admin: ASGIApp, listener: socket.socket) -> None:
     )
     with listener:
         await _Server(config).serve(sockets=[listener])
-
-
-async def _tick(office: Office, clock: Clock) -> None:
-    while True:
-        await asyncio.sleep(TICK_S)
-        office.tick(clock.now_ns())
-
-
-async def _end(helpers: list[asyncio.Task[None]]) -> None:
-    for helper in helpers:
-        helper.cancel()
-    await asyncio.wait(helpers)

@@ -1,6 +1,7 @@
 """The keeper of the office: starts it, starts it again when it dies, and ends it last.
 
-The office is given its end of a socketpair and nothing else; what it must know comes in `Hello`. It ignores SIGINT and
+The office is given its end of a socketpair, and a file without a name in which one office leaves its counters to the
+next; what else it must know comes in `Hello`. It ignores SIGINT and
 SIGTERM, which a terminal and systemd send to every process at once: it ends when its socket does, so the records of
 streams that were still running are not lost.
 """
@@ -9,6 +10,7 @@ import asyncio
 import signal
 import socket
 import sys
+import tempfile
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
@@ -48,13 +50,8 @@ class OfficeProcess:
     async def run(self) -> None:
         """Keeps an office running until `stop`. A task of its own."""
         try:
-            while not self._ending.is_set():
-                await self._live()
-                if not self._ending.is_set():
-                    log.warning("office_died", lost=self._sender.lost, again_in_s=self._delay_s)
-                    await _within(self._delay_s, self._ending.wait())
-            if self._sender.waiting and not self._given_up:  # records that came while there was none: one more office
-                await self._live()
+            with tempfile.TemporaryFile() as memory:
+                await self._keep(memory.fileno())
         finally:
             self._ended.set()
 
@@ -75,12 +72,22 @@ class OfficeProcess:
         if self._child is not None and self._child.returncode is None:
             self._child.send_signal(signal.SIGHUP)
 
-    async def _live(self) -> None:
+    async def _keep(self, memory: int) -> None:
+        while not self._ending.is_set():
+            await self._live(memory)
+            if not self._ending.is_set():
+                log.warning("office_died", lost=self._sender.lost, again_in_s=self._delay_s)
+                await _within(self._delay_s, self._ending.wait())
+        if self._sender.waiting and not self._given_up:  # records that came while there was none: one more office
+            await self._live(memory)
+
+    async def _live(self, memory: int) -> None:
         """One office from start to end."""
         ours, theirs = socket.socketpair()
         with theirs:
+            inherited = (theirs.fileno(), memory)
             self._child = await asyncio.create_subprocess_exec(
-                *self._command, str(theirs.fileno()), stdin=asyncio.subprocess.DEVNULL, pass_fds=(theirs.fileno(),)
+                *self._command, *map(str, inherited), stdin=asyncio.subprocess.DEVNULL, pass_fds=inherited
             )
         self._sender.attach(ours)
         farewell = asyncio.create_task(self._farewell())

@@ -8,7 +8,7 @@ import pytest
 from proxy.exporters import sqlite
 from proxy.exporters.contract import to_dict
 from proxy.exporters.sqlite import DAY_S, RETAIN_NS, SqliteExporter
-from proxy.exporters.stamps import decode
+from proxy.gaps import unpack_stamps
 from proxy.records import TokenCount
 from tests.support.records import AT_S, record, timeline
 
@@ -33,7 +33,7 @@ def test_a_request_is_a_row_after_a_tick(tmp_path: Path) -> None:
     expected = ("a", AT_S, "llama3.2", "completed", 0.77, 0.3, 0.47, None, 48, 603, "cold_load context_truncated")
     assert rows(path, columns) == [expected]
     assert json.loads(rows(path, "record")[0]) == to_dict(one)
-    assert decode(rows(path, "chunks")[0])[:2] == [300_000, 10_000]
+    assert unpack_stamps(rows(path, "chunks")[0])[:2] == [300_000_000, 310_000_000]
     exporter.close()
 
 

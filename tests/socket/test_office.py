@@ -5,6 +5,7 @@ import os
 import signal
 import socket
 import sys
+import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -18,6 +19,7 @@ from proxy.exporters.reader import Unreadable, Wanted, lines
 from proxy.messages import EngineState, Hello, Message, Pulse
 from proxy.office import main
 from proxy.office.channel import Receiver, Sender
+from proxy.office.memory import Memory
 from proxy.office.process import OfficeProcess
 from tests.support.records import finished
 
@@ -220,8 +222,8 @@ def test_a_slow_reader_never_blocks_the_sender_and_gets_all_that_was_not_dropped
         taken: list[Message] = []
 
         async def read() -> None:
-            async for message in Receiver(theirs).messages():
-                taken.append(message)
+            async for batch in Receiver(theirs).batches():
+                taken.extend(batch)
 
         reading = asyncio.create_task(read())
         await sender.drain()
@@ -242,7 +244,12 @@ def test_the_office_lives_as_long_as_its_end_of_the_socketpair(tmp_path: Path) -
         ours, theirs = socket.socketpair()
         sender = Sender(Hello(pid=1, version="0", records=str(path), live=False, admin_port=port))
         sender.attach(ours)
-        serving = asyncio.create_task(main.serve(theirs, SystemClock()))
+        with tempfile.TemporaryFile() as memory:
+            await serve(sender, theirs, Memory(memory.fileno()))
+        sender.detach()
+
+    async def serve(sender: Sender, theirs: socket.socket, memory: Memory) -> None:
+        serving = asyncio.create_task(main.serve(theirs, memory, SystemClock()))
         sender.send(READY)
         sender.send(finished("a"))
         await until(lambda: recorded(path) == 1)
@@ -252,7 +259,6 @@ def test_the_office_lives_as_long_as_its_end_of_the_socketpair(tmp_path: Path) -
         await sender.drain()
         sender.finish()
         await serving
-        sender.detach()
 
     run(test)
     structlog.reset_defaults()
@@ -264,7 +270,7 @@ def test_an_office_that_nobody_greets_ends() -> None:
     kept = {name: signal.getsignal(name) for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     ours.close()
     try:
-        main.main(theirs.detach())
+        main.main(theirs.detach(), 0)
         assert signal.getsignal(signal.SIGTERM) == signal.SIG_IGN
     finally:
         for name, handler in kept.items():

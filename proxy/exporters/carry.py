@@ -1,0 +1,56 @@
+"""The series as bytes: what one office has counted, carried over to the next.
+
+A counter that falls back to zero is lawful in Prometheus, but what was counted between two scrapes is gone. Exemplars
+are not carried: they are examples.
+"""
+
+import msgspec
+
+from proxy.exporters.histogram import Labels
+from proxy.exporters.series import Series
+
+
+class _Counted(msgspec.Struct, array_like=True):
+    labels: Labels
+    total: float
+
+
+class _Spread(msgspec.Struct, array_like=True):
+    labels: Labels
+    counts: list[int]
+    total: float
+
+
+class _State(msgspec.Struct):
+    counters: dict[str, list[_Counted]]
+    histograms: dict[str, list[_Spread]]
+    models: list[str]
+    tenants: list[str]
+
+
+def dump(series: Series) -> bytes:
+    """Everything counted so far: some 50 us, and 30 kB with a thousand series."""
+    counters = {name: [_Counted(labels, total) for labels, total in family] for name, family in series.counters.items()}
+    histograms = {
+        name: [_Spread(labels, spread.counts, spread.total) for labels, spread in family]
+        for name, family in series.histograms()
+    }
+    return msgspec.msgpack.encode(_State(counters, histograms, series.models.granted(), series.tenants.granted()))
+
+
+def load(series: Series, data: bytes) -> None:
+    """Counts on from there. What does not fit (another version wrote it) is left out; a fresh `series` is expected."""
+    try:
+        state = msgspec.msgpack.decode(data, type=_State)
+    except msgspec.DecodeError:
+        return
+    series.models.grant(state.models)
+    series.tenants.grant(state.tenants)
+    for name, counted in state.counters.items():
+        for one in counted:
+            if name in series.counters and len(one.labels) == len(series.counters[name].names):
+                series.counters[name].add(one.labels, one.total)
+    for name, family in series.histograms():
+        for spread in state.histograms.get(name, ()):
+            if len(spread.labels) == len(family.names) and len(spread.counts) == len(family.edges) + 1:
+                family.merge(spread.labels, spread.counts, spread.total)

@@ -1,0 +1,56 @@
+"""What is worth saying of many exchanges together. Pure, over the recent records."""
+
+from collections.abc import Callable, Iterable
+
+from proxy.records import Outcome, RequestRecord
+
+KEEP_S = 300.0
+"""Ollama keeps a model for 5 minutes after its last request (OLLAMA_KEEP_ALIVE): one that must be loaded again sooner
+was pushed out."""
+SWAPS = 2
+"""One push may be chance."""
+WITHOUT_EFFECT = 10
+"""Requests that could have reused whole blocks and reused none; fewer may be an engine that has just started."""
+
+
+def trends(records: Iterable[RequestRecord]) -> list[str]:
+    """Findings over all records, given in any order; each once."""
+    by_engine: dict[str, list[RequestRecord]] = {}
+    for record in sorted(records, key=lambda record: record.finished.timeline.at_s):
+        by_engine.setdefault(record.finished.engine, []).append(record)
+    return [name for name, holds in RULES.items() if any(map(holds, by_engine.values()))]
+
+
+def model_swaps(records: list[RequestRecord]) -> bool:
+    """Loads alternate between models: one is loaded again although it was used just now, for another had its place."""
+    used_s: dict[str | None, float] = {}
+    loaded: str | None = None
+    swaps = 0
+    for record in records:
+        model, timeline = record.finished.facts.model, record.finished.timeline
+        if "cold_load" in record.findings:
+            swaps += loaded != model and timeline.at_s - used_s.get(model, -KEEP_S) < KEEP_S
+            loaded = model
+        used_s[model] = timeline.at_s + timeline.total_ns / 1e9
+    return swaps >= SWAPS
+
+
+def cache_no_effect(records: list[RequestRecord]) -> bool:
+    """Whole blocks should have been reused, and the engine says that none was."""
+    cached = [
+        record.finished.usage.cached_tokens
+        for record in records
+        if record.finished.outcome is Outcome.COMPLETED
+        and record.finished.prefix is not None
+        and (record.finished.prefix.expected or 0) >= record.finished.prefix.block
+        and record.finished.usage is not None
+        and record.finished.usage.cached_tokens is not None
+    ]
+    return len(cached) >= WITHOUT_EFFECT and not any(cached)
+
+
+RULES: dict[str, Callable[[list[RequestRecord]], bool]] = {
+    "model_swaps": model_swaps,
+    "cache_no_effect": cache_no_effect,
+}
+"""Every finding that is made here, of the records of one engine in the order of arrival."""
