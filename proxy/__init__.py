@@ -34,7 +34,7 @@ Libraries, and the only places that name them. What stands nowhere here is the s
     aiohttp             transport
     click               cli
     httptools           cli
-    httpx               app fleet relay transport
+    httpx               app fleet office.main relay transport
     msgspec             config exporters office tokens wire cli
     prometheus_client   exporters.prometheus
     rich                cli
