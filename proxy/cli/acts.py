@@ -30,8 +30,8 @@ TURNS = 6
 """Requests per kind of the third act."""
 TURN_ANSWER = 40
 
-FASTEST_STEP_S = 0.0045
-"""Seconds: no device is played faster than eight streams of 220 tokens a second, which two cores can carry."""
+FASTEST_STEP_S = 0.005
+"""Seconds: no device is played faster than eight streams of 200 tokens a second, which two cores can carry."""
 
 SMOOTH = 5
 """A gap of more than so many usual ones is lost time."""

@@ -26,20 +26,21 @@ class StageError(Exception):
 class Stage:
     """Where to send requests, and what phasegate and the engine wrote about them."""
 
-    def __init__(self, folder: Path, port: int) -> None:
+    def __init__(self, folder: Path, port: int, settle_s: float = SETTLE_S) -> None:
         self.port = port
+        self._settle_s = settle_s
         self._records, self._truth = folder / "records.jsonl", folder / "truth.jsonl"
 
     async def records(self, ids: Sequence[str]) -> dict[str, Any]:
         """phasegate's record of each request, by id; raises StageError when one does not come."""
         found: dict[str, Any] = {}
-        for _ in range(round(SETTLE_S / POLL_S)):
+        for _ in range(round(self._settle_s / POLL_S)):
             found = {row["id"]: row for row in _rows(self._records)}
             if all(id in found for id in ids):
                 return {id: found[id] for id in ids}
             await asyncio.sleep(POLL_S)
         missing = sum(id not in found for id in ids)
-        raise StageError(f"{missing} of {len(ids)} records did not come within {SETTLE_S:.0f} s")
+        raise StageError(f"{missing} of {len(ids)} records did not come within {self._settle_s:.0f} s")
 
     def truths(self, ids: Sequence[str]) -> dict[str, Any]:
         """The engine's own truth about each request, by id."""

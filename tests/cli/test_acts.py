@@ -1,0 +1,144 @@
+import asyncio
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
+from typing import Any
+
+import pytest
+
+from proxy.cli.acts import (
+    LONG,
+    LONG_TOKENS,
+    SHORTS,
+    STREAMS,
+    TURNS,
+    Tempo,
+    Theatre,
+    reading,
+    spent,
+    step_s,
+    storm_s,
+    tempo,
+)
+from proxy.cli.audience import Call, Heard
+from proxy.sim.devices import DEVICES
+from proxy.sim.plan import Plan
+from tests.support.clock import ManualClock
+
+QUICK = Tempo(speed=2.0, calm_s=0.02, long_tokens=50, system_tokens=20, output=40, every_s=0.001)
+
+MS = 1_000_000
+
+
+class ScriptedAudience:
+    """Hears what is written down here: streams of 10 ms a token that stand still for 500 ms, long prompts of 300 ms,
+    questions of 20 ms, or 200 ms while a long prompt is read."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.heard: list[Heard] = []
+        self.reading, self.most = 0, 0
+
+    async def call(self, call: Call, gate: AbstractAsyncContextManager[None] | None = None) -> Heard:
+        heard = Heard(call, self.clock.now_ns())
+        self.heard.append(heard)
+        if call.role == "long":
+            async with gate or nullcontext():
+                self.reading += 1
+                self.most = max(self.most, self.reading)
+                await asyncio.sleep(0.005)
+                self.reading -= 1
+            self.clock.advance(300 * MS)
+        heard.stamps = self._stamps(heard)
+        heard.done = True
+        return heard
+
+    def _stamps(self, heard: Heard) -> list[int]:
+        if heard.call.role == "stream":
+            self.clock.advance(20 * MS)
+            start = heard.wanted_ns
+            return [*range(start + MS, start + 201 * MS, 10 * MS), *range(start + 700 * MS, start + 900 * MS, 10 * MS)]
+        return [heard.wanted_ns + (200 if self.reading else 20) * MS]
+
+
+class ScriptedStage:
+    """Records and truths of any request."""
+
+    def __init__(self, cached: int = 0) -> None:
+        self.cached = cached
+
+    async def records(self, ids: Sequence[str]) -> dict[str, Any]:
+        row = {
+            "phases": {"step_wait": {"s": 0.25}, "queue": {"s": 1.0}, "prefill": {"s": 0.5}},
+            "tokens": {"prompt": 100, "cached": self.cached},
+            "tpot_s": 0.01,
+        }
+        return dict.fromkeys(ids, row)
+
+    def truths(self, ids: Sequence[str]) -> dict[str, Any]:
+        return {id: {"interference_ns": 500 * MS} for id in ids}
+
+
+def theatre(audience: ScriptedAudience, cached: int = 0) -> Theatre:
+    return Theatre(ScriptedStage(cached), audience, QUICK, seed=1)  # type: ignore[arg-type]
+
+
+def test_a_storm_is_eight_streams_four_long_prompts_and_questions() -> None:
+    audience = ScriptedAudience()
+    storm = asyncio.run(theatre(audience).storm("act", None))
+    roles = [one.call.role for one in audience.heard]
+    assert (roles.count("stream"), roles.count("long"), roles.count("short")) == (STREAMS, LONG, SHORTS + 1)
+    assert len({one.call.id for one in audience.heard}) == len(roles)
+    assert storm.streams == STREAMS
+
+
+def test_without_a_limit_long_prompts_go_together_and_with_one_they_take_turns() -> None:
+    together, held = ScriptedAudience(), ScriptedAudience()
+    asyncio.run(theatre(together).storm("act", None))
+    asyncio.run(theatre(held).storm("act", 1))
+    assert (together.most, held.most) == (LONG, 1)
+
+
+def test_times_are_given_at_the_devices_own_pace() -> None:
+    storm = asyncio.run(theatre(ScriptedAudience()).storm("act", None))
+    assert storm.calm_gap_s == pytest.approx(2 * 0.01)
+    assert storm.true_lost_s == pytest.approx(2 * 0.5)
+    assert (storm.short_queue_s, storm.short_prefill_s) == (2 * 1.25, 2 * 0.5)
+
+
+def test_a_time_stamp_stands_before_the_system_prompt_or_not_at_all() -> None:
+    audience = ScriptedAudience()
+    asyncio.run(theatre(audience).prefix("stamped", stamped=True))
+    asyncio.run(theatre(audience).prefix("clean", stamped=False))
+    stamped, clean = audience.heard[:TURNS], audience.heard[TURNS:]
+    assert len({one.call.system for one in stamped}) == TURNS
+    assert all(one.call.system.startswith("Current time: ") for one in stamped)
+    assert len({one.call.system for one in clean}) == 1
+
+
+def test_a_prefix_is_measured_from_records() -> None:
+    measured = asyncio.run(theatre(ScriptedAudience(), cached=90).prefix("act", stamped=False))
+    assert (measured.hit_rate, measured.prompt_tokens) == (0.9, 100)
+    assert measured.decode_rate == pytest.approx(50)
+    alone = asyncio.run(theatre(ScriptedAudience()).alone("act"))
+    assert alone.ttft_s == pytest.approx(2 * 0.02)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("seconds", [20, 60, 120])
+def test_an_act_fits_a_third_of_the_show_on_every_device(device: str, seconds: float) -> None:
+    plan = Plan(device=device)
+    times = tempo(plan, seconds)
+    calm = times.output * step_s(plan) / times.speed
+    assert calm + storm_s(plan, times.long_tokens) / times.speed < seconds / 3
+    assert 1_000 <= times.long_tokens <= LONG_TOKENS
+
+
+def test_the_default_show_is_in_real_time_with_30k_prompts() -> None:
+    times = tempo(Plan(), 60)
+    assert times.long_tokens == LONG_TOKENS
+    assert times.speed == 1.0
+
+
+def test_a_joint_phase_counts_as_reading() -> None:
+    record = {"phases": {"queue_prefill": {"s": 2.0}}}
+    assert (reading(record), spent(record, "queue")) == (2.0, 0.0)
