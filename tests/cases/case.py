@@ -44,7 +44,7 @@ class Step:
 
     @property
     def check(self) -> dict[str, Any]:
-        return self.source.get("check", {})
+        return dict(self.source.get("check", {}))
 
     @property
     def raw(self) -> bool:
@@ -98,19 +98,19 @@ class Case:
 
     @property
     def virtual(self) -> bool:
-        return self.source.get("virtual", True)
+        return bool(self.source.get("virtual", True))
 
     @property
     def engine_kind(self) -> str:
-        return self.source.get("engine_kind", "openai")
+        return str(self.source.get("engine_kind", "openai"))
 
     @property
     def config(self) -> dict[str, Any]:
-        return self.source.get("config", {})
+        return dict(self.source.get("config", {}))
 
     @property
     def check(self) -> dict[str, Any]:
-        return self.source.get("check", {})
+        return dict(self.source.get("check", {}))
 
     @property
     def wall_jumps(self) -> list[tuple[int, float]]:
@@ -126,9 +126,10 @@ def case_of(source: dict[str, Any], split: int | None = None) -> Case:
 
 def _model(body: bytes) -> str | None:
     try:
-        return json.loads(body).get("model")
-    except (ValueError, AttributeError):
+        name = json.loads(body)["model"]
+    except (ValueError, LookupError, TypeError):
         return None
+    return name if isinstance(name, str) else None
 
 
 def ns(ms: float) -> int:

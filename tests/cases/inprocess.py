@@ -1,5 +1,6 @@
 """The product over scripted transports: the data application, and an office in the same process."""
 
+import asyncio
 import contextlib
 import io
 import json
@@ -17,10 +18,13 @@ from proxy.app import DataApp
 from proxy.config import Settings, masked
 from proxy.events import Event
 from proxy.exporters.contract import to_dict
-from proxy.messages import Hello, Message
+from proxy.messages import EngineAddress, Hello, Message
 from proxy.office import logs
-from proxy.office.main import build
+from proxy.office.main import build, fetcher
+from proxy.office.scrape import Scraper
+from proxy.office.trends import trends
 from proxy.records import RequestRecord
+from proxy.relay import Relay
 from proxy.tap import Tap
 from proxy.timeline import Recorder
 from tests.cases.case import Case
@@ -79,9 +83,13 @@ class InProcess:
         self._output = io.StringIO()
         self._restore = contextlib.ExitStack()
         self._listen()
+        engines = tuple(EngineAddress(name=engine.label, url=engine.url) for engine in self._settings.upstream)
+        self._scraper = Scraper(fetcher(engines, Relay(transport)))
         hello = Hello(pid=1, version="0", records=str(self._records_file), log_level=self._settings.log_level)
         with contextlib.redirect_stdout(self._output):
-            self._office, self._exposition = build(hello)
+            self._office, self._exposition = build(hello, also={"scrape": self._scraper})
+        self._scrapes = any(step.engine_metrics is not None for step in case.steps)
+        self._scraping: asyncio.Task[None] | None = None
         self.app = HeardApp(self._settings, clock=loop.clock, transport=transport, send=self._take)
         self._by_id: dict[str, list[RequestRecord]] = {}
         self._newest: RequestRecord | None = None
@@ -89,11 +97,21 @@ class InProcess:
     async def start(self) -> None:
         """As at start."""
         self._loop.set_exception_handler(self._complain)
-        if (start := getattr(self.app, "start", None)) is not None:
-            await start()
+        await self.app.lookout.look_at_all()
+        if self._scrapes:
+            self._scraping = asyncio.create_task(self._scrape())
+
+    async def _scrape(self) -> None:
+        """What the office does beside its records."""
+        while True:
+            self._pulse()
+            await self._scraper.look(self._office.pulse.engines, self._loop.clock.now_ns())
+            await asyncio.sleep(self._settings.scrape_s)
 
     async def stop(self) -> None:
         """Settle what waits, keep what can still be asked for, and let go."""
+        if self._scraping is not None:
+            self._scraping.cancel()
         self._office.tick(self._loop.clock.now_ns())
         self._collect()
         await self.app.aclose()
@@ -101,9 +119,12 @@ class InProcess:
 
     def exposition(self) -> Exposition:
         self._office.tick(self._loop.clock.now_ns())
-        self._office.take(self.app.state(), self._loop.clock.now_ns())
+        self._pulse()
         self._collect()
         return parse(self._text())
+
+    def _pulse(self) -> None:
+        self._office.take(self.app.state(), self._loop.clock.now_ns())
 
     def _text(self) -> str:
         return self._exposition.render()[0].decode()
@@ -119,7 +140,9 @@ class InProcess:
         return []
 
     def findings(self) -> list[str]:
-        return []
+        engines = (engine.name for engine in self.app.fleet.engines)
+        contradicted = (finding for name in engines for finding in self._scraper.findings(name))
+        return [*trends(self._office.records()), *contradicted]
 
     def spoken(self) -> Mapping[str, str]:
         every = [to_dict(record) for records in self._by_id.values() for record in records]

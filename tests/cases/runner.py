@@ -3,6 +3,7 @@
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -63,7 +64,7 @@ def judge(case: Case, played: Played) -> Iterator[str]:
         yield from always(exchange, asks_usage=asks_usage, shipped=not case.virtual)
     for index, look in played.looks.items():
         check = case.steps[index].check["metrics"]
-        yield from number_faults(f"step {index}: metrics", check, lambda name, look=look: product.series(look, name))
+        yield from number_faults(f"step {index}: metrics", check, partial(product.series, look))
     yield from _after(case, played)
 
 
@@ -75,7 +76,7 @@ def _after(case: Case, played: Played) -> Iterator[str]:
     if exposition.samples and (left := product.series(exposition, "in_flight")):
         yield f"always: in_flight is {left} after all"
     yield from (f"always: {line}" for line in played.product.tracebacks())
-    yield from number_faults("metrics", check.get("metrics", {}), lambda name: product.series(exposition, name))
+    yield from number_faults("metrics", check.get("metrics", {}), partial(product.series, exposition))
     if "report" in check:
         yield from number_faults("report", check["report"], played.product.report().get)
     yield from _named(check, "engine_requests", sum(len(exchange.calls) for exchange in played.exchanges))

@@ -84,7 +84,7 @@ class SocketStage(Stage):
             await self._product.stop()
             for engine in self._engines:
                 await engine.stop()
-        self._give_records()
+        self.give_records(_ids, self._product.records)
         self.played.product = self._product
         return self.played
 
@@ -121,11 +121,6 @@ class SocketStage(Stage):
         left = [call for exchange in exchanges if exchange.answers[-1].left_ns is not None for call in exchange.calls]
         await _until(lambda: all(call.closed_ns is not None for call in left), CLOSE_S)
 
-    def _give_records(self) -> None:
-        for exchange in self.played.exchanges:
-            ids = _ids(exchange) if exchange.step.raw else [exchange.id]
-            exchange.records = [record for id in ids for record in self._product.records(id)]
-
 
 async def _until(holds: Callable[[], bool], limit_s: float) -> None:
     """Look every 50 ms; what is looked at is another process's work, so nobody can tell us."""
@@ -145,7 +140,9 @@ def _methods(pieces: tuple[tuple[int, bytes, bool], ...]) -> tuple[str, ...]:
 
 
 def _ids(exchange: Exchange) -> list[str]:
-    """Ids that the product gave to a raw client's requests, as answers and engines show them, in order."""
+    """The exchange's id, or those that a raw client's requests were given, as answers and engines show them."""
+    if not exchange.step.raw:
+        return [exchange.id]
     answers = (value for answer in exchange.answers for name, value in answer.headers if name == "x-request-id")
     calls = (call.header("x-request-id") or "" for call in exchange.calls)
     return list(dict.fromkeys((*answers, *calls)))

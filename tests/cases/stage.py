@@ -3,14 +3,16 @@
 import asyncio
 import tracemalloc
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from tests.cases.case import Case, Step
 from tests.cases.exposition import Exposition
 from tests.cases.inprocess import InProcess
 from tests.cases.product import Product
-from tests.cases.seen import Exchange
+from tests.cases.seen import Exchange, Record
 from tests.support.client import Request, ScriptedClient
 from tests.support.clock import CLIENT, WALL, VirtualLoop
 from tests.support.engine import ScriptedEngine
@@ -38,7 +40,8 @@ class Stage(ABC):
     """Plays steps in order, or at their times; how time passes and bytes travel is the subclass's."""
 
     def __init__(self, case: Case) -> None:
-        # All state: exchanges by id, how many requests of a step came, the engine's metrics, and what was seen.
+        # All state: exchanges by id (of those that share one, the latest), how many requests of a step came, the
+        # engine's metrics, and what was seen.
         self.case = case
         self.played = Played()
         self._exchanges: dict[str, Exchange] = {}
@@ -74,9 +77,7 @@ class Stage(ABC):
         id = f"{self.case.id}-{step.index}-{i}"
         request = Request() if step.raw else step.request(i, host, id)
         id = next((value for name, value in request.headers if name == "x-request-id"), id)
-        exchange = Exchange(id, step, i, request)
-        self._exchanges[id] = exchange
-        return exchange
+        return Exchange(id, step, i, request)
 
     async def play(self, prepared: list[list[Exchange]]) -> None:
         """All steps. A step starts at its time, or when the one before it has ended."""
@@ -102,7 +103,7 @@ class Stage(ABC):
         """The exchanges of a step, one after the other or so far apart."""
         if step.every_ns is None:
             for exchange in exchanges:
-                await self.speak(exchange)
+                await self._begin(exchange)
             return
         start_ns = self.now_ns()
         each = (self._later(start_ns + exchange.i * step.every_ns, exchange) for exchange in exchanges)
@@ -110,7 +111,21 @@ class Stage(ABC):
 
     async def _later(self, when_ns: int, exchange: Exchange) -> None:
         await self.until(when_ns)
+        await self._begin(exchange)
+
+    async def _begin(self, exchange: Exchange) -> None:
+        self._exchanges[exchange.id] = exchange
         await self.speak(exchange)
+
+    def give_records(self, ids: Callable[[Exchange], list[str]], records: Callable[[str], list[Record]]) -> None:
+        """Each exchange gets its records. Where a case uses one id again, they come in the order of the exchanges."""
+        left: dict[str, list[Record]] = {}
+        for exchange in self.played.exchanges:
+            for id in ids(exchange):
+                waiting = left.setdefault(id, list(records(id)))
+                last = self._exchanges.get(id) in (exchange, None)
+                exchange.records += waiting if last else waiting[:1]
+                del waiting[: len(waiting) if last else 1]
 
     def choose(self, call: Call) -> Script:
         """The engine's script for a request: its exchange's, or what a look-up of the product gets."""
@@ -171,7 +186,7 @@ class VirtualStage(Stage):
         prepared = self.prepare("proxy.test")
         await self._product.start()
         for at_ns, by_s in self.case.wall_jumps:
-            self._loop.at(self.now_ns() + at_ns, WALL, lambda by_s=by_s: self._loop.clock.jump_wall(by_s))
+            self._loop.at(self.now_ns() + at_ns, WALL, partial(self._loop.clock.jump_wall, by_s))
         if "memory_growth_bytes" in self.case.check:
             await self._weigh(prepared)
         else:
@@ -179,8 +194,7 @@ class VirtualStage(Stage):
         await self.until(self.now_ns() + SETTLE_NS)
         self.played.exposition = self._product.exposition()
         await self._product.stop()
-        for exchange in self.played.exchanges:
-            exchange.records = self._product.records(exchange.id)
+        self.give_records(lambda exchange: [exchange.id], self._product.records)
         self.played.product = self._product
         return self.played
 
