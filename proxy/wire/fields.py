@@ -75,6 +75,11 @@ def first_count(asked: dict[str, Any], *names: str) -> int | None:
     return next((each for each in counts if each is not None), None)
 
 
-def choices(asked: object) -> int:
+def first_given(asked: dict[str, Any], *names: str) -> Any:
+    """The first of these members that is there and not empty."""
+    return next(filter(None, map(asked.get, names)), None)
+
+
+def choice_count(asked: object) -> int:
     """Choices asked for: at least one."""
     return count(asked) or 1

@@ -10,7 +10,7 @@ from proxy.events import NOTHING, Event, Frame
 from proxy.records import RequestFacts, Usage
 from proxy.wire.counting import RunningCount
 from proxy.wire.decoding import DONE, Shape, blank, loads
-from proxy.wire.fields import choices, count, first_count
+from proxy.wire.fields import choice_count, count, first_count, first_given
 from proxy.wire.prompts import infill_prompt, raw_prompt
 from proxy.wire.reports import complaint, completed, known, llamacpp_report, llamacpp_usage
 
@@ -35,10 +35,10 @@ def read_request(found: RequestFacts, asked: dict[str, Any]) -> RequestFacts:
     """What a native body of llama.cpp asks for."""
     prompt, prompts = infill_prompt(asked), 1
     if found.kind != "infill":
-        prompt, prompts = raw_prompt(asked.get("prompt", asked.get("input", asked.get("content"))))
+        prompt, prompts = raw_prompt(first_given(asked, "prompt", "input", "content"))
     return replace(
         found,
-        n=choices(asked.get("n_cmpl", asked.get("n"))),
+        n=choice_count(asked.get("n_cmpl", asked.get("n"))),
         prompts=prompts,
         max_output=first_count(asked, "n_predict", "max_tokens"),
         prompt=prompt,

@@ -14,7 +14,7 @@ from proxy.events import NOTHING, Event, Frame
 from proxy.records import EngineReport, Prompt, RequestFacts, Usage
 from proxy.wire.counting import RunningCount
 from proxy.wire.decoding import DONE, Shape
-from proxy.wire.fields import choices, first_count, items, mapping, text
+from proxy.wire.fields import choice_count, first_count, first_given, items, mapping, text
 from proxy.wire.prompts import chat_prompt, pair_prompt, raw_prompt
 from proxy.wire.reports import (
     complaint,
@@ -142,7 +142,7 @@ def read_request(found: RequestFacts, asked: dict[str, Any]) -> RequestFacts:
     prompt, prompts = _prompt(found.kind, asked)
     return replace(
         found,
-        n=choices(asked.get("n")),
+        n=choice_count(asked.get("n")),
         prompts=prompts,
         max_output=first_count(asked, "max_completion_tokens", "max_tokens"),
         asks_usage=mapping(asked.get("stream_options")).get("include_usage") is True,
@@ -153,9 +153,10 @@ def read_request(found: RequestFacts, asked: dict[str, Any]) -> RequestFacts:
 def _prompt(kind: str, asked: dict[str, Any]) -> tuple[Prompt, int]:
     if kind in ("rerank", "score"):
         return pair_prompt(asked)
-    if kind == "chat" or "messages" in asked:
+    if kind == "chat" or (kind != "completion" and "messages" in asked):
         return chat_prompt(asked), 1
-    return raw_prompt(asked.get("prompt" if kind == "completion" else "input"), asked.get("cache_salt"))
+    names = ("prompt",) if kind == "completion" else ("input", "texts", "prompt")
+    return raw_prompt(first_given(asked, *names), asked.get("cache_salt"))
 
 
 def render_error(error: ProxyError, status: int) -> dict[str, Any]:
@@ -168,12 +169,12 @@ class OpenAi:
 
     # State: the running count, choices seen and choices that have finished, whether [DONE] has come, and whether a
     # piece of text for choice 0 changes none of these.
-    __slots__ = ("_covers_all", "_done", "_finished", "_generates", "_running", "_seen", "_streamed", "_usual")
+    __slots__ = ("_asked", "_done", "_finished", "_generates", "_running", "_seen", "_streamed", "_usual")
 
     def __init__(self, facts: RequestFacts, streamed: bool) -> None:
         self._streamed = streamed
         self._generates = facts.kind in _GENERATES
-        self._covers_all = facts.n == 1 and facts.prompts == 1
+        self._asked = facts.n * facts.prompts
         self._running = RunningCount(streamed)
         self._seen: set[int] = set()
         self._finished: set[int] = set()
@@ -195,19 +196,19 @@ class OpenAi:
 
     def complete(self) -> bool:
         """[DONE], or a finish reason for every choice; an answer that is no stream of tokens needs neither."""
-        finished = bool(self._seen) and self._seen <= self._finished
+        finished = len(self._finished) >= self._asked and self._seen <= self._finished
         return self._done or finished or not (self._streamed and self._generates)
 
     def _other(self, data: bytes) -> Event:
         """What does not begin as an object: the end, an empty event, llama.cpp's `null`, white space first."""
-        text = data.strip()
-        if text.startswith(DONE):
+        bare = data.strip()
+        if bare.startswith(DONE):
             self._done = True
             return Event(done=True)
-        if text.startswith(b"{"):
-            return self.read(Frame(text))
-        if text:
-            _CHUNK.read(text)
+        if bare.startswith(b"{"):
+            return self.read(Frame(bare))
+        if bare:
+            _CHUNK.read(bare)
         return NOTHING
 
     def _event(self, chunk: Chunk) -> Event:
@@ -228,9 +229,9 @@ class OpenAi:
                 self._finished.add(index)
                 finish += ((index, choice.finish_reason),)
         usage, report = self._claims(chunk)
-        reasoning = bool(tokens) and not answered
         if not self._streamed:
             return Event((), False, answer, finish, usage, report)
+        reasoning = bool(tokens) and not answered
         tokens, counted = self._counted(chunk, usage, tokens)
         self._usual = 0 in self._seen and not self._running.live
         return Event(tokens, reasoning, answer, finish, usage, report, None, False, role and not tokens, counted)
@@ -238,12 +239,12 @@ class OpenAi:
     def _claims(self, chunk: Chunk) -> tuple[Usage | None, EngineReport | None]:
         usage = None if chunk.usage is None else openai_usage(chunk.usage)
         if chunk.timings is not None and predicted(chunk.timings):
-            return completed(usage, llamacpp_usage(chunk.timings)), llamacpp_report(chunk.timings, self._covers_all)
+            return completed(usage, llamacpp_usage(chunk.timings)), llamacpp_report(chunk.timings, self._asked == 1)
         if chunk.metrics is not None:
-            return usage, vllm_report(chunk.metrics, self._covers_all)
+            return usage, vllm_report(chunk.metrics, self._asked == 1)
         info = chunk.choices[0].meta_info if chunk.choices else None
         if info is not None:
-            return usage or sglang_usage(info), sglang_report(info, self._covers_all)
+            return usage or sglang_usage(info), sglang_report(info, self._asked == 1)
         return usage, None
 
     def _counted(

@@ -1,18 +1,27 @@
 """Answers that are not read: sizes and times are all that is known of them. And refusals, which all dialects have."""
 
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 
 from proxy.events import NOTHING, Event, Frame
-from proxy.records import RequestFacts
+from proxy.records import Prompt, RequestFacts
 from proxy.wire.decoding import Shape, Unreadable
+from proxy.wire.fields import first_given, items
+from proxy.wire.prompts import chat_prompt, raw_prompt
 from proxy.wire.reports import complaint
 
 
 def read_request(found: RequestFacts, asked: dict[str, Any]) -> RequestFacts:
-    """No more than every body says."""
-    return found
+    """The prompt, wherever such a body may have it, so that no prompt goes uncounted; batches hold lists of chats."""
+    chats = [each if isinstance(each, list) else [each] for each in items(asked.get("messages"))]
+    if chats:
+        several = sum(isinstance(each, list) for each in items(asked.get("messages")))
+        prompt = chat_prompt({**asked, "messages": [message for chat in chats for message in chat]})
+        return replace(found, prompts=max(several, 1), prompt=prompt)
+    prompt, prompts = raw_prompt(first_given(asked, "prompt", "input", "inputs", "text", "token_ids"))
+    return replace(found, prompts=prompts, prompt=None if prompt == Prompt() else prompt)
 
 
 class Passthrough:

@@ -300,6 +300,15 @@ def test_a_stream_is_complete_at_done_or_when_every_choice_has_finished(frames, 
     assert used.complete() is complete
 
 
+@pytest.mark.parametrize("facts", [{"n": 2}, {"prompts": 2}])
+def test_a_choice_that_never_came_is_missing(facts):
+    used = reader(**facts)
+    used.read(chunk(delta("a", finish="stop")))
+    assert not used.complete()
+    used.read(chunk(delta("b", 1, "stop")))
+    assert used.complete()
+
+
 def test_what_generates_nothing_is_complete_as_it_ends():
     used = reader("embed")
     assert used.read(frame({"data": [{"embedding": [0.1]}], "usage": {"prompt_tokens": 3}})).usage == Usage(3)

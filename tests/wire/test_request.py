@@ -13,6 +13,7 @@ from tests.wire.test_fields import JSON
 
 CHAT = "/v1/chat/completions"
 HI = {"messages": [{"role": "user", "content": "hi"}]}
+HELLO = Prompt((Message("user", (Part("text", "hi"),)),))
 
 
 def facts(path: str, body: object) -> RequestFacts:
@@ -31,7 +32,7 @@ def test_a_chat_request_says_what_it_wants():
         n=2,
         max_output=9,
         asks_usage=True,
-        prompt=Prompt((Message("user", (Part("text", "hi"),)),)),
+        prompt=HELLO,
     )
 
 
@@ -43,10 +44,15 @@ def test_a_chat_request_says_what_it_wants():
         pytest.param(CHAT, {"stream_options": {"include_usage": False}}, {"asks_usage": False}, id="usage declined"),
         pytest.param(CHAT, {"options": {"num_ctx": 32768}}, {"options": (("num_ctx", "32768"),)}, id="options on /v1"),
         pytest.param("/v1/completions", {"prompt": ["a", "b"]}, {"prompts": 2, "prompt": Prompt(texts=("a", "b"))}),
-        pytest.param("/v1/embeddings", {"input": "a"}, {"prompt": Prompt(texts=("a",))}, id="embeddings"),
         pytest.param(
-            "/v1/embeddings", HI, {"prompt": Prompt((Message("user", (Part("text", "hi"),)),))}, id="embedded chat"
+            "/v1/completions", {"prompt": "a", "messages": []}, {"prompt": Prompt(texts=("a",))}, id="messages beside"
         ),
+        pytest.param("/v2/embed", {"texts": ["a", "b"]}, {"prompts": 2}, id="embeddings in Cohere's way"),
+        pytest.param("/v1/chat/completions/batch", {"messages": [HI["messages"]] * 3}, {"prompts": 3}, id="a batch"),
+        pytest.param("/cohere/v2/chat", HI, {"prompts": 1, "prompt": HELLO}, id="another chat"),
+        pytest.param("/inference/v1/generate", {"token_ids": [1, 2]}, {"prompt": Prompt(ids=((1, 2),))}, id="bare ids"),
+        pytest.param("/v1/embeddings", {"input": "a"}, {"prompt": Prompt(texts=("a",))}, id="embeddings"),
+        pytest.param("/v1/embeddings", HI, {"prompt": HELLO}, id="embedded chat"),
         pytest.param("/v1/rerank", {"query": "q", "documents": ["a"]}, {"prompt": Prompt(texts=("q", "a"))}),
         pytest.param(
             "/api/chat",
@@ -141,7 +147,7 @@ def test_tools_too_deep_to_write_leave_the_prompt_unknown():
         assert facts(CHAT, body).dialect == "openai"
 
 
-def test_multipart_and_unknown_dialects_are_not_read_for_a_prompt():
+def test_a_form_is_not_read_and_a_body_without_a_prompt_has_none():
     route = classify("POST", "/v1/audio/transcriptions")
     assert read_facts(route, "multipart/form-data; boundary=x", b'{"model":"m"}').model is None
     assert read_facts(route, "application/json", b'{"model":"m"}') == RequestFacts(
@@ -163,9 +169,7 @@ def test_what_is_not_said_about_streaming_is_the_dialects_default(path, stream, 
     assert expects_stream(facts(path, {} if stream is None else {"stream": stream})) is expected
 
 
-@given(
-    st.sampled_from(sorted({path for path, (dialect, _) in INFERENCE.items() if dialect != "passthrough"})), st.data()
-)
+@given(st.sampled_from(sorted(INFERENCE)), st.data())
 def test_no_body_raises(path, data):
     names = ["model", "messages", "prompt", "input", "tools", "n", "stream", "options", "system", "images", "text"]
     names += ["stream_options", "sampling_params", "context", "raw", "input_ids", "query", "documents", "content"]
