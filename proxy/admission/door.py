@@ -150,8 +150,9 @@ class Door:
             self._serve()
             if waiter.taken_ns is not None:
                 return None
-            if (denial := _no_room(waiter)) is not None:
-                raise self._refusal(denial)
+            if (gate := _crowded(waiter)) is not None:
+                self._leave(waiter)
+                raise self._refusal(_no_room(*gate))
             return await self._turn(waiter)
         finally:
             self._leave(waiter)
@@ -164,6 +165,7 @@ class Door:
                 await waiter.turn
         except TimeoutError:
             if waiter.taken_ns is None:
+                self._leave(waiter)
                 denial = Denial(rule, "queue_timeout_s", round(rule.queue_timeout_s), 1, slots.wait_ns())
                 raise self._refusal(denial, self._clock.now_ns() - start) from None
         except asyncio.CancelledError:
@@ -234,14 +236,15 @@ class EngineDoor:
         return ask(facts, count, tenant=tenant, engine=self._engine, window=self._window(facts.model))
 
 
-def _no_room(waiter: Waiter) -> Denial | None:
-    """The denial of a gate that has neither a slot nor a place to wait."""
-    for rule, slots in waiter.full():
-        if slots.waiting > rule.queue_length:
-            limit = "queue_length" if rule.queue_length else "max_concurrency"
-            allowed = rule.queue_length or slots.limit
-            return Denial(rule, limit, allowed, 1, slots.wait_ns())
-    return None
+def _crowded(waiter: Waiter) -> Gate | None:
+    """A gate that has neither a slot nor a place in line for it."""
+    return next(((rule, slots) for rule, slots in waiter.full() if slots.waiting > rule.queue_length), None)
+
+
+def _no_room(rule: Rule, slots: Slots) -> Denial:
+    if rule.queue_length:
+        return Denial(rule, "queue_length", rule.queue_length, 1, slots.wait_ns())
+    return Denial(rule, "max_concurrency", slots.limit, 1, slots.wait_ns())
 
 
 def _verdict(weighed: Weighed, full: Denial | None, behind: Denial | None, waited_ns: int) -> AdmissionVerdict:

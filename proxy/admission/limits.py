@@ -200,11 +200,13 @@ class Limits:
         return {"budgets": [{"key": list(key), **budget.to_dict()} for key, budget in self._budgets.items()]}
 
     def restore(self, kept: dict[str, Any]) -> None:
-        """Go on from what `to_dict` gave. The limit itself comes from the rules, when the next request looks at it."""
+        """Go on from what `to_dict` gave; budgets of rules that are gone are left out."""
+        rules = {rule.name: rule for rule in self.rules}
         for one in kept.get("budgets", ()):
-            key = tuple(map(str, one["key"]))
-            if key[0] in WINDOWS:
-                budget = self._budgets[key] = Budget(1, WINDOWS[key[0]])
+            name, rule, *_ = key = tuple(map(str, one["key"]))
+            allowed = getattr(rules.get(rule), name, None) if name in WINDOWS else None
+            if allowed is not None:
+                budget = self._budgets[key] = Budget(allowed, WINDOWS[name])
                 budget.restore(one)
 
     # --- one rule ---

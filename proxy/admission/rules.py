@@ -1,6 +1,6 @@
 """What the operator wants: limits, for whom, and whether they are in force. Plain frozen values."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from proxy.admission.ask import Ask
@@ -71,10 +71,6 @@ class Rule:
     def subject(self, ask: Ask) -> tuple[str, ...]:
         """Whose counter it is: the name of the rule, and what it is kept apart by."""
         return (self.name, *(getattr(ask, scope) or "" for scope in SCOPES if scope in self.per))
-
-    def observing(self) -> "Rule":
-        """The same rule, which only writes down."""
-        return replace(self, mode="observe")
 
 
 LIMITS = (

@@ -56,6 +56,10 @@ class Desk:
         self._named = Calibration(NAMED_TRUST)
         self._calibrations: dict[str, Calibration] = {}
 
+    def serves(self, kind: str) -> None:
+        """The engine is of this kind, as was found out."""
+        self._kind = kind
+
     async def count(self, facts: RequestFacts, body: bytes = b"") -> TokenCount | None:
         """The prompt's size; None where the request shows no prompt.
 

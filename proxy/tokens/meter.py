@@ -32,12 +32,6 @@ def off_loop(executor: Executor) -> Run:
     return run
 
 
-async def inline(work: Callable[[], Shape]) -> Shape:
-    """Run on the loop, after letting it breathe: for virtual time, which does not see what a thread does."""
-    await asyncio.sleep(0)
-    return work()
-
-
 class Meter:
     """Measures texts, each piece of them once while the cache holds it.
 

@@ -55,9 +55,8 @@ async def small_chat(desk: Desk) -> None:
         await desk.count(facts(*(texts[run][start : start + 512] for start in range(0, 2048, 512))))
 
     tiktoken, cold, warm = await median_us(alone), await median_us(count), await median_us(count)
-    print(
-        f"2 KB chat     tiktoken alone {tiktoken:6.1f} us   cold {cold:6.1f} us ({cold / tiktoken:.2f}x)   warm {warm:5.1f} us"
-    )
+    ratio = cold / tiktoken
+    print(f"2 KB chat: tiktoken alone {tiktoken:.1f} us, cold {cold:.1f} us ({ratio:.2f} times), warm {warm:.1f} us")
 
 
 async def lateness(work: Callable[[], Awaitable[object]]) -> tuple[float, float]:

@@ -1,7 +1,7 @@
 """How wrong the calibrated count is on a real engine: `python tests/bench/count_error.py http://127.0.0.1:8000`.
 
-Chats of many kinds (`corpus`) are counted, the engine is asked for the truth, the truth is learnt; then the next. Prints
-the error's p50 and p90 over answers 30-200 and from 200 on, and how often the band held the truth. The truth comes from
+Chats of many kinds (`corpus`) are counted, the engine is asked for the truth, the truth is learnt; then the next.
+Prints the error's p50 and p90 over answers 30-200 and from 200 on, and how often the band held the truth. It comes from
 vLLM's `/tokenize`, llama.cpp's `/v1/chat/completions/input_tokens`, or, where there is neither, from the usage of an
 answer of one token. `--record FILE` keeps samples and truth (numbers only) as the unit test's fixture.
 """
@@ -11,6 +11,7 @@ import asyncio
 import gzip
 import json
 import os
+from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import Any
 
 import corpus
@@ -19,7 +20,7 @@ import httpx
 from proxy.records import Call, Message, Part, Prompt, RequestFacts, TokenCount, Usage
 from proxy.tokens.cache import Cache
 from proxy.tokens.desk import Desk
-from proxy.tokens.meter import Meter, inline
+from proxy.tokens.meter import Meter, off_loop
 from proxy.tokens.vocabularies import DEFAULT, load
 
 ROUTES = ("/tokenize", "/v1/chat/completions/input_tokens", "/v1/chat/completions")
@@ -48,8 +49,8 @@ def truth(client: httpx.Client, body: dict[str, Any]) -> int | None:
     return None
 
 
-async def play(client: httpx.Client, model: str, seed: int, n: int) -> list[tuple[TokenCount, int]]:
-    desk = Desk(Meter(DEFAULT, load(DEFAULT), Cache(1 << 24, os.urandom(16)), inline))
+async def play(client: httpx.Client, executor: Executor, model: str, seed: int, n: int) -> list[tuple[TokenCount, int]]:
+    desk = Desk(Meter(DEFAULT, load(DEFAULT), Cache(1 << 24, os.urandom(16)), off_loop(executor)))
     played = []
     for body in corpus.chats(seed, n):
         count = await desk.count(facts(body))
@@ -78,8 +79,8 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--record")
     options = parser.parse_args()
-    with httpx.Client(base_url=options.url, timeout=60) as client:
-        runs = [asyncio.run(play(client, options.model, seed, 300)) for seed in range(options.seeds)]
+    with httpx.Client(base_url=options.url, timeout=60) as client, ThreadPoolExecutor(1) as executor:
+        runs = [asyncio.run(play(client, executor, options.model, seed, 300)) for seed in range(options.seeds)]
     report("first 30", [row for run in runs for row in run[:30]])
     report("30 to 200", [row for run in runs for row in run[30:200]])
     report("from 200", [row for run in runs for row in run[200:]])

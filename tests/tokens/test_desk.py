@@ -1,5 +1,6 @@
 import asyncio
 import json
+from collections.abc import Callable
 
 import pytest
 
@@ -7,8 +8,13 @@ from proxy.records import Call, Message, Part, Prompt, RequestFacts, TokenCount,
 from proxy.tokens.cache import Cache
 from proxy.tokens.desk import MODELS, UNSEEN_PART, Desk
 from proxy.tokens.exact import Question
-from proxy.tokens.meter import Meter, inline
+from proxy.tokens.meter import Meter
+from proxy.tokens.shapes import Shape
 from proxy.tokens.vocabularies import load
+
+
+async def inline(work: Callable[[], Shape]) -> Shape:
+    return work()
 
 
 def meter(name: str = "cl100k_base") -> Meter:
@@ -34,6 +40,7 @@ def count(prompt: Prompt | None, desk: Desk | None = None, **about: object) -> T
 
 
 SAY_HI = Part("text", "Say hi")
+PICTURE = Part("text", "What is in this picture?")
 
 
 @pytest.mark.parametrize(
@@ -41,7 +48,7 @@ SAY_HI = Part("text", "Say hi")
     [
         pytest.param(chat(SAY_HI), 2, 0, 0, id="one message"),
         pytest.param(
-            chat(Part("text", "What is in this picture?"), Part("image", "data:AAAA"), Part("text", "Reply in one word.")),
+            chat(PICTURE, Part("image", "data:AAAA"), Part("text", "Reply in one word.")),
             11, 1, 0, id="an image between two texts",
         ),
         pytest.param(chat(SAY_HI, Part("unknown", "")), 2, 0, 1, id="a part of unknown kind"),
@@ -51,7 +58,7 @@ SAY_HI = Part("text", "Say hi")
         pytest.param(texts(" hello" * 30_000), 30_000, 0, 0, id="a long one"),
         pytest.param(Prompt(ids=((9906, 11, 1917),)), 3, 0, 0, id="ids"),
         pytest.param(Prompt(ids=((-1,),)), 1, 0, 0, id="an id that no vocabulary has"),
-        pytest.param(chat(SAY_HI, calls=(Call("f", "{}"),), tools=("{}",)), 2 + 1 + 1 + 1, 0, 0, id="a call and a tool"),
+        pytest.param(chat(SAY_HI, calls=(Call("f", "{}"),), tools=("{}",)), 2 + 1 + 1 + 1, 0, 0, id="a call, a tool"),
         pytest.param(Prompt(), 0, 0, 0, id="no message"),
         pytest.param(chat(), 0, 0, 0, id="an empty message"),
     ],

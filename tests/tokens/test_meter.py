@@ -1,13 +1,19 @@
 import asyncio
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from proxy.tokens.cache import Cache
-from proxy.tokens.meter import AT_ONCE, BREATH, Meter, inline, off_loop
+from proxy.tokens.meter import AT_ONCE, BREATH, Meter, off_loop
 from proxy.tokens.pieces import PIECE
 from proxy.tokens.shapes import Shape
+
+
+async def inline(work: Callable[[], Shape]) -> Shape:
+    await asyncio.sleep(0)
+    return work()
 
 
 class Watched:

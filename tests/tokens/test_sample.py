@@ -27,8 +27,17 @@ def test_texts_are_told_apart_by_the_part_they_play() -> None:
 
 
 def test_a_chat_is_numbered() -> None:
-    expected = dict(tokens=7, words=3, tool_tokens=5, tools=2, has_tools=1, call_tokens=2, calls=2, messages=3, chat=1)
-    assert numbers(ASKED) == expected
+    assert numbers(ASKED) == {
+        "tokens": 7,
+        "words": 3,
+        "tool_tokens": 5,
+        "tools": 2,
+        "has_tools": 1,
+        "call_tokens": 2,
+        "calls": 2,
+        "messages": 3,
+        "chat": 1,
+    }
 
 
 def test_a_chat_without_a_system_message_says_so() -> None:

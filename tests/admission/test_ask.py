@@ -1,0 +1,14 @@
+from proxy.admission.ask import ask
+from proxy.records import RequestFacts, TokenCount
+
+FACTS = RequestFacts("openai", "chat", "inference", model="m1", prompts=2, max_output=9)
+
+
+def test_a_request_weighs_what_its_count_says() -> None:
+    count = TokenCount(n=100, how="estimated", low=80, high=130, text_tokens=90)
+    asked = ask(FACTS, count, tenant="team-a", engine="gpu-1", window=4096)
+    assert asked == ("chat", "m1", "team-a", "gpu-1", 80, 100, 2, 9, 4096)
+
+
+def test_a_prompt_that_was_not_counted_weighs_nothing() -> None:
+    assert ask(FACTS, None, tenant=None) == ("chat", "m1", None, "", 0, 0, 2, 9, None)

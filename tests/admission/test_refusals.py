@@ -1,0 +1,88 @@
+import pytest
+
+from proxy.admission.refusals import MESSAGES, REASONS, Denial, spoken
+from proxy.admission.rules import LIMITS, Rule
+from proxy.errors import OutputTooLong, PromptTooLong, QueueTimeout, Shed
+from proxy.records import AdmissionVerdict
+
+RULE = Rule("default")
+
+
+@pytest.mark.parametrize(
+    ("denial", "error", "message"),
+    [
+        (
+            Denial(RULE, "max_prompt_tokens", 8_000, 12_345),
+            PromptTooLong,
+            "Rule default.max_prompt_tokens: the prompt has at least 12,345 tokens, and 8,000 are allowed; shorten it.",
+        ),
+        (
+            Denial(RULE, "within_window", 4_096, 5_000),
+            PromptTooLong,
+            "Rule default.within_window: "
+            "the prompt has at least 5,000 tokens, and the context window holds 4,096; shorten it.",
+        ),
+        (
+            Denial(RULE, "max_output_tokens", 100, 500),
+            OutputTooLong,
+            "Rule default.max_output_tokens: 500 output tokens are asked for, and 100 are allowed; ask for fewer.",
+        ),
+        (
+            Denial(RULE, "requests_per_minute", 5, 1, 11_200_000_000),
+            Shed,
+            "Rule default.requests_per_minute: 5 requests a minute are allowed. Try again in 12 seconds.",
+        ),
+        (
+            Denial(RULE, "queue_timeout_s", 30, 1),
+            QueueTimeout,
+            "Rule default.queue_timeout_s: no place became free within 30 seconds.",
+        ),
+    ],
+)
+def test_a_client_is_told_which_rule_which_number_and_what_to_do(
+    denial: Denial, error: type[Exception], message: str
+) -> None:
+    made = denial.error()
+    assert type(made) is error
+    assert str(made) == message
+
+
+@pytest.mark.parametrize(
+    ("limit", "status"),
+    [("requests_per_minute", 429), ("tokens_per_day", 429), ("max_concurrency", 429), ("queue_length", 503)],
+)
+def test_rates_and_budgets_are_429_and_a_full_queue_is_503(limit: str, status: int) -> None:
+    made = Denial(RULE, limit, 5, 6, 1_500_000_000).error()
+    assert isinstance(made, Shed)
+    assert (made.http_status, made.reason, made.rule) == (status, REASONS[limit], f"default.{limit}")
+    assert made.retry_after_s == 1.5
+
+
+def test_the_error_carries_the_verdict_for_the_record() -> None:
+    assert Denial(RULE, "max_prompt_tokens", 8, 9).error(7).verdict == AdmissionVerdict(
+        "shed", "prompt_too_long", "default.max_prompt_tokens", "enforce", 7
+    )
+
+
+def test_a_rule_that_observes_admits_all_the_same() -> None:
+    verdict = Denial(Rule("r", mode="observe"), "tokens_per_minute", 8, 9).verdict()
+    assert (verdict.decision, verdict.reason, verdict.mode) == ("admitted", "rate_tokens", "observe")
+
+
+def test_every_limit_has_a_reason_and_a_message() -> None:
+    assert set(REASONS) == set(MESSAGES) >= set(LIMITS)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0.002, "1 second"),
+        (1.2, "2 seconds"),
+        (120, "120 seconds"),
+        (121, "3 minutes"),
+        (7_200, "120 minutes"),
+        (7_201, "3 hours"),
+    ],
+)
+def test_a_wait_is_spoken_rounded_up(seconds: float, words: str) -> None:
+    assert spoken(seconds) == words

@@ -1,0 +1,53 @@
+from typing import Any
+
+import pytest
+
+from proxy.admission.ask import Ask
+from proxy.admission.rules import Rule
+
+ASK = Ask("chat", "llama3:8b", "team-a", "gpu-1", 10, 12, 1, None, None)
+
+
+@pytest.mark.parametrize(
+    ("rule", "applies"),
+    [
+        (Rule("all"), True),
+        (Rule("off", mode="off"), False),
+        (Rule("observed", mode="observe"), True),
+        (Rule("kinds", kinds=("embed",)), False),
+        (Rule("kinds", kinds=("embed", "chat")), True),
+        (Rule("models", models=("llama*",)), True),
+        (Rule("models", models=("qwen*", "llama3:70b")), False),
+        (Rule("tenants", tenants=("team-b",)), False),
+        (Rule("tenants", tenants=("team-?",)), True),
+        (Rule("both", tenants=("team-a",), models=("qwen",)), False),
+    ],
+)
+def test_a_rule_applies_within_its_scope(rule: Rule, applies: bool) -> None:
+    assert rule.applies(ASK) is applies
+
+
+def test_a_pattern_does_not_fit_what_has_no_name() -> None:
+    assert not Rule("tenants", tenants=("*",)).applies(ASK._replace(tenant=None))
+    assert Rule("all").applies(ASK._replace(tenant=None, model=None))
+
+
+def test_counters_are_kept_apart_by_what_the_rule_names() -> None:
+    assert Rule("r").subject(ASK) == ("r",)
+    assert Rule("r", per=("tenant", "engine")).subject(ASK) == ("r", "gpu-1", "team-a")
+    assert Rule("r", per=("model",)).subject(ASK._replace(model=None)) == ("r", "")
+
+
+@pytest.mark.parametrize(
+    ("fields", "wrong"),
+    [
+        ({"mode": "on"}, "mode: 'on'"),
+        ({"per": ("client",)}, "per: 'client'"),
+        ({"requests_per_minute": 0}, "requests_per_minute: 0 is less than 1"),
+        ({"queue_length": -1}, "queue_length"),
+        ({"queue_timeout_s": -0.5}, "queue_timeout_s"),
+    ],
+)
+def test_a_rule_that_cannot_stand_is_not_made(fields: dict[str, Any], wrong: str) -> None:
+    with pytest.raises(ValueError, match=wrong):
+        Rule("r", **fields)
