@@ -2,10 +2,14 @@
 
 import asyncio
 import json
-from collections.abc import MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-from proxy.sim.server import Server
+from proxy.sim.jobs import Truth
+from proxy.sim.plan import Plan
+from proxy.sim.server import Server, build
+
+CHAT = {"model": "m", "messages": [{"role": "user", "content": "tell me of the sea"}], "max_tokens": 4}
 
 
 class HurriedClock:
@@ -100,3 +104,31 @@ class Lifespan:
     async def __aexit__(self, *exc: object) -> None:
         self._end.set()
         await self._task
+
+
+def vllm(**more: Any) -> Plan:
+    return Plan(models=("m",), **more)
+
+
+def ollama(**more: Any) -> Plan:
+    return Plan(kind="ollama", models=("m", "other"), load_s=0.05, **more)
+
+
+def play(plan: Plan, scene: Callable[[Any, list[Truth]], Awaitable[Any]]) -> Any:
+    """Run `scene(server, truths)` inside the server's lifespan."""
+
+    async def run() -> Any:
+        truths: list[Truth] = []
+        server = build(plan, HurriedClock(), truths.append)
+        async with Lifespan(server):
+            return await asyncio.wait_for(scene(server, truths), 10)
+
+    return asyncio.run(run())
+
+
+def ask(plan: Plan, path: str, body: Any, method: str = "POST") -> Exchange:
+    async def scene(server: Any, truths: list[Truth]) -> Exchange:
+        return await Exchange(server, method, path, body).run()
+
+    result: Exchange = play(plan, scene)
+    return result

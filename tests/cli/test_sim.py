@@ -1,0 +1,56 @@
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from proxy.cli import sim as module
+from proxy.cli.sim import sim
+from proxy.sim.faces import OllamaFace
+from proxy.sim.jobs import Truth
+from proxy.sim.openai import Habits
+from proxy.sim.plan import Plan
+from proxy.sim.server import build
+
+
+def run(monkeypatch: pytest.MonkeyPatch, *options: str) -> tuple[object, dict[str, object], Plan]:
+    """The application, what uvicorn was told, and the plan, without a socket."""
+    caught: dict[str, object] = {}
+    plans: list[Plan] = []
+
+    def built(plan: Plan, *rest: object) -> object:
+        plans.append(plan)
+        rest[1](Truth(id="chatcmpl-a.1-0", arrived_ns=0, prompt_tokens=1))  # type: ignore[operator]
+        return build(plan, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(module, "build", built)
+    monkeypatch.setattr(module.uvicorn, "run", lambda app, **said: caught.update(app=app, **said))
+    result = CliRunner().invoke(sim, options, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return caught["app"], caught, plans[0]
+
+
+def test_options_become_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, _, plan = run(monkeypatch, "--device", "l40s", "--parameters", "3", "--bits", "4", "--max-num-seqs", "4")
+    assert (plan.device, plan.parameters, plan.bits, plan.sequences) == ("l40s", 3e9, 4.0, 4)
+
+
+def test_plain_takes_all_flags_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    habits = run(monkeypatch, "--plain")[2].habits
+    assert habits == Habits(request_metrics=False, prompt_details=False, request_id_headers=False)
+
+
+def test_it_listens_on_this_machine_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = run(monkeypatch, "--port", "8123")[1]
+    assert (said["host"], said["port"]) == ("127.0.0.1", 8123)
+
+
+def test_ollama_is_one_option_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    app, _, plan = run(monkeypatch, "--kind", "ollama", "--model", "a", "--model", "b")
+    assert isinstance(app._face, OllamaFace)  # type: ignore[attr-defined]
+    assert plan.models == ("a", "b")
+
+
+def test_truth_is_written_line_by_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    run(monkeypatch, "--truth", str(tmp_path / "truth.jsonl"))
+    assert json.loads((tmp_path / "truth.jsonl").read_text())["request"] == "chatcmpl-a"

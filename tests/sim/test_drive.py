@@ -1,0 +1,65 @@
+import asyncio
+from contextlib import suppress
+
+import pytest
+
+from proxy.sim.cost import Cost
+from proxy.sim.drive import Drive, Heard
+from proxy.sim.jobs import Job, Step, Token, Truth
+from proxy.sim.machine import Limits, Machine
+from tests.sim.asgi import HurriedClock
+
+FLAT = Cost(weights_s=0.01, token_s=0.0001)
+
+
+def job(id: str, output: int = 3) -> Job:
+    return Job(id, (1, 2, 3), (7,) * output)
+
+
+async def hear(drive: Drive, *jobs: Job, stop_after: int | None = None) -> list[Heard]:
+    """What `jobs` hear while the drive runs, up to their truths or a number of items."""
+    running = asyncio.create_task(drive.run())
+    heard: list[Heard] = []
+    with drive.hearing(jobs) as queue:
+        while sum(isinstance(item, Truth) for item in heard) < len(jobs) and len(heard) != stop_after:
+            heard.append(await asyncio.wait_for(queue.get(), 5))
+    await asyncio.sleep(0.02)
+    running.cancel()
+    with suppress(asyncio.CancelledError):
+        await running
+    return heard
+
+
+def test_tokens_come_in_order_and_then_the_truth() -> None:
+    heard = asyncio.run(hear(Drive(Machine(Limits(), FLAT), HurriedClock()), job("a")))
+    assert [item.index for item in heard if isinstance(item, Token)] == [0, 1, 2]
+    assert isinstance(heard[-1], Truth)
+
+
+def test_several_jobs_are_heard_in_one_queue() -> None:
+    heard = asyncio.run(hear(Drive(Machine(Limits(), FLAT), HurriedClock()), job("a"), job("b")))
+    assert {item.id for item in heard if isinstance(item, Truth)} == {"a", "b"}
+
+
+def test_jobs_that_have_not_ended_are_aborted_when_nobody_listens() -> None:
+    seen: list[Step] = []
+    drive = Drive(Machine(Limits(), FLAT), HurriedClock(), seen.append)
+    asyncio.run(hear(drive, job("a", 5_000), stop_after=1))
+    assert [truth.aborted for step in seen for truth in step.ended] == [True]
+
+
+def test_a_late_look_at_the_clock_never_moves_the_schedule() -> None:
+    def truth(stride_ns: int) -> Truth:
+        drive = Drive(Machine(Limits(), FLAT), HurriedClock(stride_ns))
+        found = asyncio.run(hear(drive, job("a")))[-1]
+        assert isinstance(found, Truth)
+        return found
+
+    for stride in (1_000_000, 500_000_000):
+        assert (truth(stride).prefill_ns, truth(stride).decode_ns) == (10_000_000, 20_000_000)
+
+
+def test_a_refused_job_leaves_nothing_behind() -> None:
+    drive = Drive(Machine(Limits(window=4), FLAT), HurriedClock())
+    with pytest.raises(ValueError, match="more than 4"), drive.hearing([job("a", 1), job("b", 9)]):
+        pytest.fail("it was taken")

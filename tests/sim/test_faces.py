@@ -1,0 +1,81 @@
+from typing import Any
+
+import pytest
+
+from proxy.sim.jobs import Truth
+from tests.sim.asgi import CHAT, Exchange, ask, ollama, play, vllm
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "type"),
+    [
+        ("/v1/chat/completions", b"{", 400, "Bad Request"),
+        ("/v1/chat/completions", b"[]", 400, "Bad Request"),
+        ("/v1/chat/completions", {"model": "m"}, 400, "Bad Request"),
+        ("/v1/completions", {"model": "m"}, 400, "Bad Request"),
+        ("/v1/chat/completions", {**CHAT, "model": "nope"}, 404, "NotFoundError"),
+        ("/v1/chat/completions", {**CHAT, "max_tokens": 9_000_000}, 400, "BadRequestError"),
+    ],
+    ids=["broken", "no object", "no messages", "no prompt", "unknown model", "too long"],
+)
+def test_errors_are_vllms(path: str, body: Any, status: int, type: str) -> None:
+    got = ask(vllm(), path, body)
+    assert (got.status, got.body["error"]["type"], got.body["error"]["code"]) == (status, type, status)
+
+
+@pytest.mark.parametrize("path", ["/v1/models", "/version", "/health", "/ping", "/load", "/metrics"])
+def test_pages_are_there(path: str) -> None:
+    assert ask(vllm(), path, b"", "GET").status == 200
+
+
+def test_models_are_owned_by_vllm() -> None:
+    model = ask(vllm(window=4096), "/v1/models", b"", "GET").body["data"][0]
+    assert (model["id"], model["owned_by"], model["max_model_len"]) == ("m", "vllm", 4096)
+
+
+def test_tokenize_counts_what_the_usage_says() -> None:
+    count = ask(vllm(), "/tokenize", {"model": "m", "messages": CHAT["messages"]}).body["count"]
+    assert count == ask(vllm(), "/v1/chat/completions", CHAT).body["usage"]["prompt_tokens"]
+    assert ask(vllm(), "/tokenize", {"prompt": "four short words"}).body["count"] == 5
+
+
+@pytest.mark.parametrize(("method", "path"), [("GET", "/nope"), ("POST", "/nope"), ("GET", "/v1/completions")])
+def test_anything_else_is_not_found(method: str, path: str) -> None:
+    assert ask(vllm(), path, b"{}", method).status == 404
+
+
+def test_a_full_pending_queue_is_503_in_the_callers_shape() -> None:
+    async def scene(server: Any, truths: list[Truth]) -> None:
+        native = await Exchange(server, "POST", "/api/generate", {"model": "m", "prompt": "hi"}).run()
+        openai = await Exchange(server, "POST", "/v1/chat/completions", CHAT).run()
+        assert (native.status, openai.status) == (503, 503)
+        assert native.body["error"].startswith("server busy, please try again.  maximum")
+        assert openai.body["error"]["type"] == "api_error"
+
+    play(ollama(max_queue=0), scene)
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "error"),
+    [
+        ("/api/chat", {"model": "nope"}, 404, "model 'nope' not found"),
+        ("/api/show", {"model": "nope"}, 404, "model 'nope' not found"),
+    ],
+)
+def test_ollamas_errors_are_strings(path: str, body: Any, status: int, error: str) -> None:
+    got = ask(ollama(), path, body)
+    assert (got.status, got.body) == (status, {"error": error})
+
+
+def test_ollamas_errors_on_v1_are_objects() -> None:
+    got = ask(ollama(), "/v1/chat/completions", {**CHAT, "model": "nope"})
+    assert (got.status, got.body["error"]["type"]) == (404, "not_found_error")
+
+
+def test_ollamas_pages_are_there() -> None:
+    assert b"".join(ask(ollama(), "/", b"", "GET").writes) == b"Ollama is running"
+    assert set(ask(ollama(), "/api/version", b"", "GET").body) == {"version"}
+    assert [model["name"] for model in ask(ollama(), "/api/tags", b"", "GET").body["models"]] == ["m", "other"]
+    assert ask(ollama(), "/v1/models", b"", "GET").body["data"][0]["owned_by"] == "library"
+    assert "blobs/sha256-" in ask(ollama(), "/api/show", {"model": "m"}).body["modelfile"]
+    assert ask(ollama(), "/api/nope", b"{}").status == 404
