@@ -4,9 +4,8 @@ import asyncio
 import os
 import signal
 import socket
-import sys
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -21,17 +20,10 @@ from proxy.office import main
 from proxy.office.channel import Receiver, Sender
 from proxy.office.memory import Memory
 from proxy.office.process import OfficeProcess
+from tests.support.patience import run, until
 from tests.support.records import finished
 
-PATIENCE_S = 20.0
-"""For a Python process to start on a busy machine."""
 READY = Pulse(at_s=1.0, engines=(EngineState(name="ollama", answers=True),))
-
-
-async def until(true: Callable[[], bool]) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        while not true():  # noqa: ASYNC110  # what is waited for happens in another process
-            await asyncio.sleep(0.01)
 
 
 def free_port() -> int:
@@ -60,14 +52,6 @@ async def office(hello: Hello, delay_s: float = 0.05) -> AsyncIterator[tuple[Sen
     finally:
         await process.stop()
         await task
-
-
-def run(test: Callable[[], Awaitable[None]]) -> None:
-    async def bounded() -> None:
-        async with asyncio.timeout(60):
-            await test()
-
-    asyncio.run(bounded())
 
 
 def test_no_record_is_lost_at_the_end(tmp_path: Path) -> None:
@@ -153,34 +137,6 @@ def test_an_admin_port_that_is_taken_harms_no_record(tmp_path: Path) -> None:
     run(test)
 
 
-def test_an_office_that_hangs_is_killed_in_the_end() -> None:
-    async def test() -> None:
-        sender = Sender(Hello(pid=1, version="0"))
-        process = OfficeProcess(sender, (sys.executable, "-c", "import time; time.sleep(600)"))
-        task = asyncio.create_task(process.run())
-        sender.send(finished("a"))
-        await until(lambda: process.pid is not None)
-        await process.stop(limit_s=0.2)
-        await task
-        assert sender.lost == 1
-
-    run(test)
-
-
-def test_stopping_between_two_offices_does_not_wait_for_the_next() -> None:
-    async def test() -> None:
-        sender = Sender(Hello(pid=1, version="0"))
-        process = OfficeProcess(sender, (sys.executable, "-c", "pass"), delay_s=600)
-        task = asyncio.create_task(process.run())
-        await until(lambda: process.pid is not None)
-        await until(lambda: process.pid is None)
-        process.reopen()
-        await process.stop()
-        await task
-
-    run(test)
-
-
 def test_records_that_came_while_there_was_no_office_get_a_last_one(tmp_path: Path) -> None:
     path = tmp_path / "r.jsonl"
 
@@ -194,21 +150,6 @@ def test_records_that_came_while_there_was_no_office_get_a_last_one(tmp_path: Pa
 
     run(test)
     assert recorded(path) == 1
-
-
-def test_an_office_that_always_dies_does_not_keep_us() -> None:
-    async def test() -> None:
-        sender = Sender(Hello(pid=1, version="0"))
-        process = OfficeProcess(sender, (sys.executable, "-c", "pass"), delay_s=600)
-        task = asyncio.create_task(process.run())
-        await until(lambda: process.pid is not None)
-        await until(lambda: process.pid is None)
-        sender.send(finished("a"))
-        await process.stop()
-        await task
-        assert sender.lost + sender.waiting == 1
-
-    run(test)
 
 
 def test_a_slow_reader_never_blocks_the_sender_and_gets_all_that_was_not_dropped() -> None:

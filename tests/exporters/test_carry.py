@@ -1,0 +1,42 @@
+import msgspec
+
+from proxy.exporters.carry import dump, load
+from proxy.exporters.prometheus import Exposition
+from proxy.exporters.series import Series
+from proxy.messages import Pulse
+from proxy.records import Outcome, TokenCount
+from tests.support.records import record
+
+
+def shown(series: Series) -> bytes:
+    return Exposition(series, lambda: Pulse(at_s=0.0), dict, {}).render()[0]
+
+
+def counted() -> Series:
+    series = Series()
+    series.export(record(count=TokenCount(603, "exact", 603, 603, 590), tenant="t"))
+    series.export(record(model="other one", outcome=Outcome.SHED))
+    series.pulse(Pulse(at_s=0.0, lag_ns=(5,)))
+    return series
+
+
+def test_the_next_one_counts_on() -> None:
+    first, second = counted(), Series()
+    load(second, dump(first))
+    assert shown(second) == shown(first)
+    for series in (first, second):
+        series.export(record(outcome=Outcome.ENGINE_ERROR))
+    assert shown(second) == shown(first)
+
+
+def test_what_another_version_wrote_is_left_out() -> None:
+    state = msgspec.msgpack.decode(dump(counted()))
+    state["counters"]["gone"] = [[["x"], 1.0]]
+    state["counters"]["requests"].append([["too", "few"], 1.0])
+    state["histograms"]["ttft"].append([["a", "b"], [1, 2], 3.0])
+    state["histograms"]["itl"].append([["a"], [0] * 17, 3.0])
+    series = Series()
+    load(series, msgspec.msgpack.encode(state))
+    assert shown(series) == shown(counted())
+    load(series, b"no msgpack at all")
+    assert shown(series) == shown(counted())

@@ -1,0 +1,18 @@
+from proxy.exporters.definitions import COUNT_ERROR, COUNTERS, EDGES_NS, ERROR_EDGES, TIMES
+
+
+def test_edges_rise_from_a_millisecond_to_ten_minutes_and_are_sixteen_at_most() -> None:
+    assert list(EDGES_NS) == sorted(set(EDGES_NS))
+    assert (EDGES_NS[0], EDGES_NS[-1]) == (1_000_000, 600_000_000_000)
+    assert len(EDGES_NS) <= 16
+    assert list(ERROR_EDGES) == sorted(set(ERROR_EDGES))
+
+
+def test_a_model_is_a_label_of_four_distributions_and_of_counters_alone() -> None:
+    assert {name for name, it in TIMES.items() if "model" in it.labels} == {"ttft", "itl", "tpot", "request_duration"}
+
+
+def test_every_metric_says_what_it_is() -> None:
+    for it in (*TIMES.values(), *COUNTERS.values(), COUNT_ERROR):
+        assert it.help.endswith(".")
+        assert it.help[0].isupper()

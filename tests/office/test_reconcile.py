@@ -1,0 +1,92 @@
+from dataclasses import replace
+
+import pytest
+
+from proxy.engines.gauges import Gauges, Total
+from proxy.office.reconcile import Compared, Ours, Snapshot, cache_contradicted, compare
+from proxy.records import Outcome, PrefixVerdict
+from tests.support.records import record, timeline
+
+NOTHING = Gauges(totals={})
+
+
+def snapshot(engine: Total | None = None, ours: Total | None = None) -> Snapshot:
+    gauges = Gauges(totals={"ttft": engine} if engine else {})
+    return Snapshot(0, gauges, Ours({"ttft": ours} if ours else {}))
+
+
+def total(mean_s: float, count: float) -> Total:
+    return Total(sum_s=mean_s * count, count=count)
+
+
+def test_means_are_of_the_window_alone() -> None:
+    before = snapshot(total(9.0, 10), total(5.0, 3))
+    after = snapshot(Total(sum_s=90 + 20, count=10 + 40), Total(sum_s=15 + 20.4, count=3 + 40))
+    seen = compare(before, after)["ttft"]
+    assert (seen.engine_s, seen.ours_s) == (0.5, pytest.approx(0.51))
+    assert (seen.engine_count, seen.our_count, seen.apart) == (40, 40, False)
+
+
+@pytest.mark.parametrize(
+    ("engine", "ours", "apart"),
+    [
+        pytest.param(total(1.0, 100), total(1.06, 100), True, id="six percent"),
+        pytest.param(total(1.0, 100), total(0.94, 95), True, id="six percent the other way"),
+        pytest.param(total(1.0, 100), total(1.04, 100), False, id="four percent"),
+        pytest.param(total(0.02, 100), total(0.024, 100), False, id="less than the way costs"),
+        pytest.param(total(1.0, 19), total(2.0, 19), False, id="too few"),
+        pytest.param(total(1.0, 100), total(2.0, 80), False, id="other traffic"),
+        pytest.param(total(1.0, 100), None, False, id="nothing of ours"),
+    ],
+)
+def test_means_are_apart_over_five_percent_of_the_same_requests(engine: Total, ours: Total | None, apart: bool) -> None:
+    assert compare(snapshot(), snapshot(engine, ours))["ttft"].apart is apart
+
+
+def test_an_empty_window_has_no_mean() -> None:
+    same = snapshot(total(1.0, 5), total(1.0, 5))
+    assert compare(same, same) == {"ttft": Compared(None, None, 0, 0, False)}
+
+
+def test_counters_that_fell_compare_with_nothing() -> None:
+    assert compare(snapshot(total(1.0, 100)), snapshot(total(1.0, 3))) == {}
+
+
+def test_our_sums_are_of_completed_requests_and_known_phases() -> None:
+    ours = Ours()
+    ours.add(record())
+    ours.add(record(outcome=Outcome.CLIENT_GONE))
+    ours.add(record(timeline=timeline(gaps_ms=(), first_token_ns=None)))
+    assert ours.totals == {"ttft": Total(sum_s=0.3, count=1)}
+    assert ours.copy() == ours
+    assert ours.copy().totals is not ours.totals
+
+
+def cached(queries: float | None, hits: float | None, audited: int, reusable: int) -> Snapshot:
+    gauges = replace(NOTHING, prefix_queries=queries, prefix_hits=hits)
+    ours = Ours()
+    if audited:
+        ours.add(record(prefix=PrefixVerdict(16, audited, infinite=reusable)))
+    return Snapshot(0, gauges, ours)
+
+
+@pytest.mark.parametrize(
+    ("queries", "hits", "audited", "reusable", "contradicted"),
+    [
+        pytest.param(135_000, 43_000, 102_400, 0, True, id="recomputation counted as hits"),
+        pytest.param(135_000, 43_000, 102_400, 40_000, False, id="shared prompts explain them"),
+        pytest.param(135_000, 43_000, 50_000, 0, False, id="most of the traffic goes around us"),
+        pytest.param(900, 800, 900, 0, False, id="too few tokens to say"),
+        pytest.param(None, 43_000, 102_400, 0, False, id="the engine does not say"),
+    ],
+)
+def test_hits_that_no_shared_prompt_explains(
+    queries: float | None, hits: float, audited: int, reusable: int, contradicted: bool
+) -> None:
+    assert cache_contradicted(cached(0, 0, 0, 0), cached(queries, hits, audited, reusable)) is contradicted
+
+
+def test_an_unaudited_prefix_explains_nothing() -> None:
+    ours = Ours()
+    ours.add(record(prefix=PrefixVerdict(16, 100)))
+    assert (ours.audited, ours.reusable) == (100, 0)
