@@ -78,7 +78,7 @@ class InProcess:
         # All state: the product's parts, its output so far, its records by id, and what they said when it stopped.
         self._loop = loop
         self._records_file = folder / "records.jsonl"
-        tree = settings(case, engine_urls(case), records=str(self._records_file))
+        tree = settings(case, engine_urls(case), folder, records=str(self._records_file))
         self._settings = msgspec.convert(tree, Settings, strict=False)
         self._output = io.StringIO()
         self._restore = contextlib.ExitStack()
@@ -135,9 +135,6 @@ class InProcess:
     def report(self) -> dict[str, float | None]:
         self._office.tick(self._loop.clock.now_ns())
         return report_of(self._records_file)
-
-    def breakers(self) -> list[dict[str, Any]]:
-        return []
 
     def findings(self) -> list[str]:
         engines = (engine.name for engine in self.app.fleet.engines)

@@ -13,18 +13,20 @@ from typing import Any, Protocol
 
 from click.testing import CliRunner
 
+from proxy.admission.keyring import Keyring
+from proxy.cli.audit import audit
 from proxy.cli.report import report
 from proxy.events import Event
 from proxy.records import RequestRecord
 from tests.cases.case import Case
 from tests.cases.exposition import Exposition, quantile
-from tests.cases.seen import Record, ms
+from tests.cases.seen import Exchange, Record, ms
 from tests.support import imports
 
 ROOMS = {
     "tokens": ("proxy.app", "proxy.tokens"),
     "admission": ("proxy.app", "proxy.admission"),
-    "queueing": ("proxy.app", "proxy.admission.queue"),
+    "queueing": ("proxy.app", "proxy.admission.slots"),
     "prefixes": ("proxy.app", "proxy.prefixes"),
     "store": ("proxy.cli.report", "proxy.exporters.summary"),
     "scrape": ("proxy.office.main", "proxy.office.scrape"),
@@ -55,9 +57,6 @@ class Product(Protocol):
     def report(self) -> dict[str, float | None]:
         """What the report command says of this case's records."""
 
-    def breakers(self) -> list[dict[str, Any]]:
-        """Prefix breakers that the audit reports."""
-
     def findings(self) -> list[str]:
         """Findings over all records."""
 
@@ -71,8 +70,8 @@ class Product(Protocol):
 # --- settings -------------------------------------------------------------------------------------------------------
 
 
-def settings(case: Case, urls: list[str], **more: Any) -> dict[str, Any]:
-    """The product's settings as plain values, from the words of a case's `config`."""
+def settings(case: Case, urls: list[str], folder: Path, **more: Any) -> dict[str, Any]:
+    """The product's settings as plain values, from the words of a case's `config`. `folder`: for files of its own."""
     config = case.config
     upstream = [{"url": url, "kind": case.engine_kind, **_upstream(case, len(urls))} for url in urls]
     tree: dict[str, Any] = {
@@ -89,7 +88,38 @@ def settings(case: Case, urls: list[str], **more: Any) -> dict[str, Any]:
     }
     if "body_limit_bytes" in config:
         tree["body_limit_bytes"] = config["body_limit_bytes"]
+    if "encoding" in config:
+        tree["tokens"] = {"count": True, "vocabulary": config["encoding"], "ask_engine": False}
+    if limits := _limits(config):
+        tree["limit"] = limits
+    if "tenants" in config:
+        file = folder / "keys.json"
+        file.write_text(_keys(config["tenants"]))
+        tree["tenants"] = {"keys_file": str(file)}
     return tree
+
+
+def _limits(config: dict[str, Any]) -> list[dict[str, Any]]:
+    """One rule for everybody, where the case limits something, and one for each tenant that has a rate."""
+    mode = config.get("mode", "enforce")
+    names = ("max_prompt_tokens", "max_concurrency", "queue_length")
+    named = {name: config[name] for name in names if name in config}
+    rules: list[dict[str, Any]] = []
+    if named:
+        rules.append({"name": "case", "mode": mode, "per": ["engine"], "queue_timeout_s": HOUR_S, **named})
+    for tenant in config.get("tenants", ()):
+        if (rate := tenant.get("requests_per_minute")) is not None:
+            name = tenant["name"]
+            rules.append({"name": f"rate of {name}", "mode": mode, "tenants": [name], "requests_per_minute": rate})
+    return rules
+
+
+def _keys(tenants: list[dict[str, Any]]) -> str:
+    """The file of hashed keys."""
+    keyring = Keyring(salt="salt of a test")
+    for number, tenant in enumerate(tenants):
+        keyring = keyring.add(tenant["name"], tenant["key"], f"key-{number}", "2026-01-01")
+    return keyring.dumps()
 
 
 def _upstream(case: Case, engines: int) -> dict[str, Any]:
@@ -263,8 +293,30 @@ def _histogram(exposition: Exposition, name: str, part: str, **labels: str) -> f
 def report_of(file: Path) -> dict[str, float | None]:
     """What the report command says of a file of records."""
     result = CliRunner().invoke(report, ["--json", str(file)], catch_exceptions=False)
-    said = json.loads(result.output)
+    said = json.loads(result.stdout)
     return {f"{name}.{part}": value for name in ("ttft", "duration") for part, value in said[name].items()}
+
+
+def breakers_of(case: Case, exchanges: list[Exchange], folder: Path) -> list[dict[str, Any]]:
+    """The prefix breakers that the audit command finds in this case's requests."""
+    file = folder / "requests.jsonl"
+    file.write_text("\n".join(filter(None, map(_audited, exchanges))))
+    options = ["--json", "--block", str(case.config.get("block_size", 16)), str(file)]
+    result = CliRunner().invoke(audit, options, catch_exceptions=False)
+    found: list[dict[str, Any]] = json.loads(result.stdout)["breakers"]
+    return found
+
+
+def _audited(exchange: Exchange) -> str | None:
+    """One line of the audit's input; None for a request without JSON."""
+    request, answer = exchange.request, exchange.answers[-1]
+    try:
+        body = json.loads(request.body)
+    except ValueError:
+        return None
+    said = exchange.records[-1]["text"] if exchange.records else ""
+    line = {"id": exchange.id, "t_s": answer.began_ns / 1e9, "path": request.target, "body": body, "output_text": said}
+    return json.dumps(line)
 
 
 def bugs(output: str) -> list[str]:

@@ -15,6 +15,9 @@ from tests.cases.rooms import needs
 from tests.cases.stage import Played, VirtualStage
 from tests.support import clock
 
+SHOWN = 10
+"""Reasons of one verdict that are printed; a repeated step gives as many as it has repetitions."""
+
 Word = Literal["pass", "fail", "not yet", "skipped", "by hand"]
 
 
@@ -27,7 +30,10 @@ class Verdict:
     reasons: tuple[str, ...] = field(default=())
 
     def __str__(self) -> str:
-        return f"{self.id:8} {self.word}" + "".join(f"\n         {reason}" for reason in self.reasons)
+        shown = list(self.reasons[:SHOWN])
+        if left := len(self.reasons) - len(shown):
+            shown.append(f"and {left} more")
+        return f"{self.id:8} {self.word}" + "".join(f"\n         {reason}" for reason in shown)
 
 
 def run(source: dict[str, Any], split: int | None = None) -> Verdict:
@@ -44,7 +50,7 @@ def run(source: dict[str, Any], split: int | None = None) -> Verdict:
         return Verdict(id, "skipped", (why,))
     try:
         with tempfile.TemporaryDirectory(prefix="phasegate-case-") as folder:
-            faults = list(judge(case, _play(case, Path(folder))))
+            faults = list(judge(case, _play(case, Path(folder)), Path(folder)))
     except Exception as error:  # the runner goes on to the next case, whatever this one did
         return Verdict(id, "fail", (f"the case could not be played: {type(error).__name__}: {error}",))
     return Verdict(id, "fail" if faults else "pass", tuple(faults))
@@ -56,7 +62,7 @@ def _play(case: Case, folder: Path) -> Played:
     return clock.run(lambda loop: VirtualStage(case, loop, folder).run())
 
 
-def judge(case: Case, played: Played) -> Iterator[str]:
+def judge(case: Case, played: Played, folder: Path) -> Iterator[str]:
     """Everything that does not hold."""
     asks_usage = case.config.get("ask_usage", False)
     for exchange in played.exchanges:
@@ -65,10 +71,10 @@ def judge(case: Case, played: Played) -> Iterator[str]:
     for index, look in played.looks.items():
         check = case.steps[index].check["metrics"]
         yield from number_faults(f"step {index}: metrics", check, partial(product.series, look))
-    yield from _after(case, played)
+    yield from _after(case, played, folder)
 
 
-def _after(case: Case, played: Played) -> Iterator[str]:
+def _after(case: Case, played: Played, folder: Path) -> Iterator[str]:
     """The checks after all steps, and what always holds then."""
     assert played.product is not None
     check, exposition = case.check, played.exposition
@@ -84,7 +90,7 @@ def _after(case: Case, played: Played) -> Iterator[str]:
     if "findings" in check:
         yield from _named(check, "findings", played.product.findings())
     if "breaker" in check:
-        yield from _breaker(check["breaker"], played.product.breakers())
+        yield from _breaker(check["breaker"], product.breakers_of(case, played.exchanges, folder))
     yield from _shown(check.get("never_shown", []), played)
 
 

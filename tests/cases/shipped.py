@@ -45,6 +45,7 @@ class Shipped:
         tree = settings(
             case,
             urls,
+            folder,
             listen=f"127.0.0.1:{self.port}",
             admin=f"127.0.0.1:{self._admin_port}",
             records=str(self._records_file),
@@ -128,9 +129,6 @@ class Shipped:
 
     def report(self) -> dict[str, float | None]:
         return report_of(self._records_file)
-
-    def breakers(self) -> list[dict[str, Any]]:
-        return []
 
     def findings(self) -> list[str]:
         engines = json.loads(self._spoken["/api/engines"])
