@@ -12,7 +12,7 @@ from proxy.wire.counting import RunningCount
 from proxy.wire.decoding import DONE, Shape, blank, loads
 from proxy.wire.fields import choice_count, count, first_count, first_given
 from proxy.wire.prompts import infill_prompt, raw_prompt
-from proxy.wire.reports import complaint, completed, known, llamacpp_report, llamacpp_usage
+from proxy.wire.reports import complaint, completed, llamacpp_report, llamacpp_usage
 
 
 class Result(msgspec.Struct, gc=False):
@@ -66,12 +66,12 @@ class LlamaCpp:
     """Reads the frames of one answer."""
 
     # State: the running count, prompts seen and prompts that have stopped.
-    __slots__ = ("_covers_all", "_generates", "_running", "_seen", "_stopped", "_streamed")
+    __slots__ = ("_asked", "_generates", "_running", "_seen", "_stopped", "_streamed")
 
     def __init__(self, facts: RequestFacts, streamed: bool) -> None:
         self._streamed = streamed
         self._generates = facts.kind in ("completion", "infill")
-        self._covers_all = facts.n == 1 and facts.prompts == 1
+        self._asked = facts.n * facts.prompts
         self._running = RunningCount(streamed)
         self._seen: set[int] = set()
         self._stopped: set[int] = set()
@@ -88,7 +88,7 @@ class LlamaCpp:
 
     def complete(self) -> bool:
         """`stop: true` for every prompt; what is no stream of tokens is complete as it ends."""
-        stopped = bool(self._seen) and self._seen <= self._stopped
+        stopped = len(self._stopped) >= self._asked and self._seen <= self._stopped
         return stopped or not (self._streamed and self._generates)
 
     def _several(self, data: bytes) -> Event:
@@ -111,10 +111,10 @@ class LlamaCpp:
 
     def _stop(self, event: Event, result: Result) -> Event:
         self._stopped.add(result.index)
-        stated = known(Usage(count(result.tokens_evaluated), count(result.tokens_predicted)))
+        stated = Usage(count(result.tokens_evaluated), count(result.tokens_predicted))
         return event._replace(
             finish=((result.index, result.stop_type or "stop"),),
-            usage=completed(completed(None, llamacpp_usage(result.timings)), stated or Usage()),
-            report=llamacpp_report(result.timings, self._covers_all),
+            usage=completed(llamacpp_usage(result.timings), stated),
+            report=llamacpp_report(result.timings, self._asked == 1),
             done=True,
         )

@@ -38,8 +38,10 @@ def completed(usage: Usage | None, more: Usage) -> Usage | None:
     """A statement of usage, with what it leaves open taken from `more`."""
     if usage is None:
         return known(more)
-    return Usage(
-        *(mine if mine is not None else theirs for mine, theirs in zip(_values(usage), _values(more), strict=True))
+    return known(
+        Usage(
+            *(mine if mine is not None else theirs for mine, theirs in zip(_values(usage), _values(more), strict=True))
+        )
     )
 
 

@@ -49,21 +49,24 @@ def render_error(error: ProxyError, status: int) -> dict[str, Any]:
 class SgLang:
     """Reads the frames of one answer."""
 
-    # State: the text so far of each choice, the running count, and whether the end has come.
-    __slots__ = ("_covers_all", "_ended", "_running", "_streamed", "_texts")
+    # State: the text so far of each choice while texts are cumulative, the running count, choices that have
+    # finished, and whether [DONE] has come.
+    __slots__ = ("_asked", "_cumulative", "_done", "_finished", "_running", "_streamed", "_texts")
 
     def __init__(self, facts: RequestFacts, streamed: bool) -> None:
         self._streamed = streamed
-        self._covers_all = facts.n == 1 and facts.prompts == 1
+        self._asked = facts.n * facts.prompts
         self._running = RunningCount(streamed)
         self._texts: dict[int, str] = {}
-        self._ended = False
+        self._cumulative = True
+        self._finished: set[int] = set()
+        self._done = False
 
     def read(self, frame: Frame) -> Event:
         """What one event, or the whole body, says. Raises `Unreadable`."""
         data = frame.data
         if data.startswith(DONE):
-            self._ended = True
+            self._done = True
             return Event(done=True)
         if blank(data):
             return NOTHING
@@ -73,8 +76,8 @@ class SgLang:
         return Event(error=complaint(said.error)) if said.error else self._event(said)
 
     def complete(self) -> bool:
-        """[DONE], or a finish reason; what is no stream is complete as it ends."""
-        return self._ended or not self._streamed
+        """[DONE], or a finish reason for every choice; what is no stream is complete as it ends."""
+        return self._done or len(self._finished) >= self._asked or not self._streamed
 
     def _several(self, data: bytes) -> Event:
         """A list of results: all texts and ends; the figures of one alone would be taken for the whole."""
@@ -94,20 +97,20 @@ class SgLang:
         return self._finish(event, said.index, info) if info.get("finish_reason") else event
 
     def _finish(self, event: Event, index: int, info: dict[str, Any]) -> Event:
-        self._ended = True
+        self._finished.add(index)
         stated = info["finish_reason"]
         reason = string(stated) or string(mapping(stated).get("type")) or "stop"
         return event._replace(
             finish=((index, reason),),
-            report=sglang_report(info, self._covers_all),
+            report=sglang_report(info, self._asked == 1),
             error=complaint(stated) if reason == "abort" else None,
         )
 
     def _news(self, index: int, text: str) -> str:
-        """What is new: the rest, where the text begins with all that came before; else the text itself."""
+        """What is new in a text that holds all before it; from the first that does not, texts are taken as they are."""
         before = self._texts.get(index, "")
-        if before and text.startswith(before):
-            self._texts[index] = text
-            return text[len(before) :]
+        if not text or not self._cumulative or not text.startswith(before):
+            self._cumulative = self._cumulative and not text
+            return text
         self._texts[index] = text
-        return text
+        return text[len(before) :]

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 _STRUCTURE = re.compile(rb'["\[\]{}]')
+_SPELT = re.compile(rb"\\u00[4-7]")
+"""A letter or an underscore written as an escape: names may hide behind it. No other escape can spell one."""
 _SPACE = re.compile(rb"[ \t\r\n]*")
 _SCALAR = re.compile(rb"[^\s,\]}]+")
 
@@ -81,7 +83,7 @@ def _inserted(text: bytes, name: str, value: bytes) -> bytes:
 
 def _only(text: bytes, name: str) -> Member | None:
     """The member of this name; ValueError where it stands there twice."""
-    if name.encode() not in text and b"\\u" not in text:  # no other escape can spell a letter
+    if name.encode() not in text and not _SPELT.search(text):
         _open(text)
         return None
     found = [member for member in members(text) if member.name == name]

@@ -80,6 +80,9 @@ def test_several_prompts_in_a_stream_stop_one_by_one():
     assert report is not None
     assert not report.covers_all
     assert not used.complete()
+    late = reader(prompts=2)
+    late.read(frame({"index": 1, "stop": True}))
+    assert not late.complete()
     used.read(frame({"index": 0, "stop": True}))
     assert used.complete()
 

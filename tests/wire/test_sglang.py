@@ -35,7 +35,7 @@ def test_cumulative_text_is_told_once():
 
 def test_incremental_text_stays_as_it_is():
     used = reader()
-    assert [used.read(event(text)).text for text in ("a", "b", "c")] == ["a", "b", "c"]
+    assert [used.read(event(text)).text for text in ("a", "b", "", "b", "bc")] == ["a", "b", "", "b", "bc"]
 
 
 def test_without_counts_text_decides():
@@ -105,6 +105,9 @@ def test_a_body_is_complete_and_a_stream_needs_its_end():
     assert not used.complete()
     used.read(Frame(b"[DONE]"))
     assert used.complete()
+    several = reader(n=2)
+    several.read(event("a", finish_reason="stop"))
+    assert not several.complete()
 
 
 @pytest.mark.parametrize("data", [b"", b"  ", b"null"])

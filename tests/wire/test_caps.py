@@ -1,0 +1,39 @@
+import json
+
+import pytest
+
+from proxy.records import RequestFacts
+from proxy.wire.caps import PATHS, cap_output
+
+
+@pytest.mark.parametrize(
+    ("dialect", "body", "capped"),
+    [
+        ("openai", b'{ "model":"m"}', {"model": "m", "max_tokens": 9}),
+        ("openai", b'{"max_completion_tokens": 100, "n":1}', {"max_completion_tokens": 9, "n": 1}),
+        ("openai", b'{"max_tokens":70,"max_completion_tokens":80}', {"max_tokens": 9, "max_completion_tokens": 9}),
+        ("responses", b'{"max_output_tokens":null}', {"max_output_tokens": 9}),
+        ("anthropic", b'{"max_tokens":1024}', {"max_tokens": 9}),
+        ("ollama", b'{"options":{"num_ctx":8}}', {"options": {"num_ctx": 8, "num_predict": 9}}),
+        ("llamacpp", b'{"n_predict":-1}', {"n_predict": 9}),
+        ("sglang", b"{}", {"sampling_params": {"max_new_tokens": 9}}),
+    ],
+)
+def test_the_limit_is_written_where_the_dialect_states_it(dialect: str, body: bytes, capped: dict[str, object]):
+    written = cap_output(RequestFacts(dialect, "chat", "inference"), body, 9)
+    assert written is not None
+    assert json.loads(written) == capped
+
+
+def test_every_byte_around_the_number_stays():
+    body = b'{ "max_tokens" : 100 ,\n "x":"\\u00e9"}'
+    assert cap_output(RequestFacts("openai", "chat", "inference"), body, 9) == b'{ "max_tokens" : 9 ,\n "x":"\\u00e9"}'
+
+
+@pytest.mark.parametrize(("dialect", "body"), [("passthrough", b"{}"), ("openai", b"[1]"), ("openai", b"{")])
+def test_what_cannot_be_written_safely_is_not(dialect: str, body: bytes):
+    assert cap_output(RequestFacts(dialect, "chat", "inference"), body, 9) is None
+
+
+def test_dialects_of_inference_have_a_place():
+    assert {"openai", "responses", "anthropic", "ollama", "llamacpp", "sglang"} == set(PATHS)
