@@ -7,6 +7,8 @@ from proxy.sim.cost import Cost
 from proxy.sim.drive import Drive, Heard
 from proxy.sim.jobs import Job, Step, Token, Truth
 from proxy.sim.machine import Limits, Machine
+from proxy.sim.shelf import Shelf
+from proxy.sim.slots import Runner
 from tests.sim.asgi import HurriedClock
 
 FLAT = Cost(weights_s=0.01, token_s=0.0001)
@@ -63,3 +65,11 @@ def test_a_refused_job_leaves_nothing_behind() -> None:
     drive = Drive(Machine(Limits(window=4), FLAT), HurriedClock())
     with pytest.raises(ValueError, match="more than 4"), drive.hearing([job("a", 1), job("b", 9)]):
         pytest.fail("it was taken")
+
+
+def test_a_swap_between_models_happens_while_nobody_steps() -> None:
+    shelf = Shelf(lambda model: Runner(1, FLAT), lambda model: 50_000_000)
+    jobs = [Job("a", (1,), (7,) * 9, model="one"), Job("b", (1,), (7,), model="two")]
+    heard = asyncio.run(hear(Drive(shelf, HurriedClock(1_000_000)), *jobs))
+    truths = {item.id: item for item in heard if isinstance(item, Truth)}
+    assert truths["b"].queued_ns == (truths["a"].last_token_ns or 0) + 50_000_000
