@@ -70,8 +70,9 @@ LEARNT = 10
 COVERAGE = 0.96
 """Quantile of recent errors that the band takes: 95 % are promised, and the quantile is itself an estimate."""
 
-UNTAUGHT = 2.0
-"""Half width of the band before that, in standard deviations of the filter."""
+UNTAUGHT, LEARNING = 1.75, 4.0
+"""Half width of the band in standard deviations of the filter: before the first answer, when the prior alone speaks;
+and until enough were seen, when the filter believes more of other kinds of prompts than it can know."""
 
 DRIFT = 0.05
 """Weight of the newest answer in the smoothed drift: about the last forty count."""
@@ -130,8 +131,14 @@ class Calibration:
         self._errors.append(size)
         self.answers += 1
         self.drift += DRIFT * (error / max(truth, 1) - self.drift)
-        if self.learnt:
-            self._width = _quantile(self._errors, COVERAGE)
+        self._width = self._drawn_width()
+
+    def _drawn_width(self) -> float:
+        """Half the band's width that the recent errors ask for."""
+        if not self._errors:
+            return UNTAUGHT
+        width = _quantile(self._errors, COVERAGE)
+        return width if self.learnt else max(width, LEARNING)
 
     def _update(self, sample: Sample, error: float, noise: float) -> None:
         """The filter's step: shift the weights by the gain, shrink the covariance, and let it walk."""
@@ -168,8 +175,7 @@ class Calibration:
         self._errors.extend(float(error) for error in kept["errors"])
         self.answers = int(kept["answers"])
         self.drift = float(kept["drift"])
-        if self.learnt:
-            self._width = _quantile(self._errors, COVERAGE)
+        self._width = self._drawn_width()
         return self
 
 

@@ -12,7 +12,7 @@ Pieces stay two orders of magnitude below that.
 from collections.abc import Iterator
 
 PIECE = 8_192
-"""Characters of a piece at most: about 0.5 ms of encoding, 5 ms at worst (one syllable repeated takes 0.6 us a letter)."""
+"""Characters of a piece at most: 0.5 ms of encoding, 5 ms at worst (a repeated syllable takes 0.6 us a letter)."""
 
 RUN = 512
 """A block of one repeated character of this length is a piece of its own. All such blocks are equal, so a run of a

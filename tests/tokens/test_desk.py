@@ -177,7 +177,8 @@ def test_an_engine_that_is_asked_makes_the_count_exact(answer: bytes | None, how
         return answer
 
     body = b'{"model": "m1", "messages": [{"role": "system", "content": "Say hi"}]}'
-    desk = Desk(meter(), kind="vllm", ask=ask)
+    desk = Desk(meter(), ask=ask)
+    desk.serves("vllm")
     prompt = Prompt(messages=(Message("system", (SAY_HI,)),))
     counted = asyncio.run(desk.count(facts(prompt), body))
     assert counted is not None

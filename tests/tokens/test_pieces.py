@@ -49,3 +49,9 @@ def test_cuts_at_spaces_cost_no_token() -> None:
 
 def test_text_without_spaces_is_cut_when_a_piece_is_full() -> None:
     assert [len(piece) for piece in pieces("QUJD" * PIECE)] == [PIECE] * 4
+
+
+def test_a_cut_is_made_at_a_single_space_and_never_inside_white_space() -> None:
+    cut = list(pieces("a word  \n  or  \t two" * 2_000))
+    assert len(cut) > 2
+    assert {piece[:2] for piece in cut[1:]} == {" w"}
