@@ -5,60 +5,54 @@
 
 import asyncio
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import httpx
 import structlog
 
 from proxy import headers
+from proxy.admission.door import Door
+from proxy.admission.limits import Limits
 from proxy.client import Client, Headers, Receive, Scope, Send
 from proxy.clock import Clock
-from proxy.config import Settings, Timeouts
-from proxy.errors import Draining, ProxyError
+from proxy.config import Settings, Timeouts, Upstream
+from proxy.counting import Furniture
+from proxy.engines.fingerprint import resident
+from proxy.errors import BadRequest, Draining, ProxyError
 from proxy.exchange import Exchange, Request, Rooms
-from proxy.fleet import Engine, Fleet, Together
+from proxy.fleet import Engine, Fleet, Permit, Together
 from proxy.lookout import Lookout, look
+from proxy.memory import keep, recall
 from proxy.messages import EngineState, Message, Pulse
-from proxy.records import AdmissionVerdict, Finished, PrefixVerdict, RequestFacts, TokenCount, Usage
+from proxy.policy import rules, tenants
+from proxy.records import Finished, Outcome, RequestFacts
 from proxy.relay import Answer, Body, Relay
 from proxy.tap import Tap
 from proxy.timeline import Recorder
+from proxy.tokens.exact import Question
 from proxy.wire import errors, usage
+from proxy.wire.caps import cap_output
 from proxy.wire.dialects import reader_for
 from proxy.wire.framing import framing_for, media_type, streams
 from proxy.wire.request import read_facts
 from proxy.wire.routes import Route, classify
 
+LONG_LOAD_NS = 300_000_000
+"""A load that long may have waited for another model: cold loads of small models take 0.5 s, warm ones 1 to 80 ms."""
+ASK_S = 2.0
+"""How long a look-up beside an exchange may take: what is in memory, how long a prompt is."""
+
 log = structlog.get_logger("phasegate")
-
-
-class OpenPermit:
-    """Leave that nobody had to give."""
-
-    verdict = AdmissionVerdict()
-
-    def first_token(self) -> None:
-        """Nothing is held."""
-
-    def ended(self, how: str, usage: Usage | None) -> None:
-        """Nothing was held."""
-
-
-class OpenDoor:
-    """Lets everybody in at once."""
-
-    async def admit(
-        self, facts: RequestFacts, count: TokenCount | None, prefix: PrefixVerdict | None, tenant: str | None
-    ) -> OpenPermit:
-        """A permit."""
-        return OpenPermit()
 
 
 class DataApp:
     """What clients talk to."""
 
-    # State: the exchanges that have arrived and not ended, who waits for the last of them, and whether the proxy is
-    # going away.
+    # State: the rules and the tenants in force, the exchanges that have arrived and not ended, who waits for the last
+    # of them, records that wait for a look at their engine, and whether the proxy is going away.
     def __init__(
         self,
         settings: Settings,
@@ -70,17 +64,21 @@ class DataApp:
     ) -> None:
         self.settings = settings
         self.clock = clock
-        self.relay = Relay(transport)
-        engines = [Engine(upstream, self.relay, OpenDoor(), None, configured) for upstream in settings.upstream]
-        self.fleet = Fleet(engines, Together(engines, self.relay, OpenDoor()), look)
+        self.draining = False
+        self.door = Door(clock, Limits(rules(settings)))
+        self._tenants = tenants(settings)
+        self._furniture = Furniture(settings.tokens)
+        self._relay = Relay(transport)
+        self._send = send
+        engines = [self._engine(upstream, configured) for upstream in settings.upstream]
+        self.fleet = Fleet(engines, Together(engines), look)
         self.lookout = Lookout(self.fleet)
         for engine in engines:
             engine.on_trouble = self.lookout.trouble
-        self.draining = False
-        self._publish = send
         self._exchanges: set[Exchange] = set()
         self._idle = asyncio.Event()
         self._idle.set()
+        self._late: set[asyncio.Task[None]] = set()
         self._rooms = self._build_rooms()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -105,8 +103,9 @@ class DataApp:
         return len(self._exchanges)
 
     async def idle(self) -> None:
-        """Returns when no exchange is left."""
+        """Returns when no exchange is left, and every record has left."""
         await self._idle.wait()
+        await asyncio.gather(*self._late)
 
     def cut(self) -> None:
         """Ends what is still running: the drain limit is reached."""
@@ -115,9 +114,46 @@ class DataApp:
 
     async def aclose(self) -> None:
         """Closes idle connections to engines."""
-        await self.relay.aclose()
+        await self._relay.aclose()
 
-    # --- the rooms, as exchanges know them ---
+    def reload(self, settings: Settings) -> None:
+        """Other limits and keys from now on; what runs goes on. Raises ConfigError and changes nothing."""
+        ruled, known = rules(settings), tenants(settings)
+        self.settings, self._tenants = settings, known
+        self.door.replace(ruled)
+
+    def remember(self) -> None:
+        """Go on from what the last process kept (`state`)."""
+        kept = recall(Path(self.settings.state)) if self.settings.state else {}
+        self.door.limits.restore(kept.get("limits", {}))
+        for engine in self.fleet.engines:
+            engine.desk.restore(kept.get("counting", {}).get(engine.name, {}))
+
+    def keep(self) -> None:
+        """Keep what must outlive a restart. Raises OSError."""
+        if self.settings.state:
+            counting = {engine.name: engine.desk.to_dict() for engine in self.fleet.engines}
+            keep(Path(self.settings.state), {"v": 1, "limits": self.door.limits.to_dict(), "counting": counting})
+
+    def state(self) -> Pulse:
+        """The data process at this moment, for the office."""
+        return Pulse(
+            at_s=self.clock.wall_s(),
+            in_flight=self.in_flight,
+            engines=tuple(_state(engine) for engine in self.fleet.engines),
+            draining=self.draining,
+        )
+
+    # --- what is built once ---
+
+    def _engine(self, upstream: Upstream, configured: bool) -> Engine:
+        async def ask(question: Question) -> bytes | None:
+            answer = await engine.fetch(question.target, ASK_S, body=question.body)
+            return answer[2] if answer is not None and answer[0] == 200 else None
+
+        door = self.door.at(upstream.label, lambda model: engine.fingerprint.window(model))
+        engine = Engine(upstream, self._relay, door, self._furniture.desk(ask), None, configured)
+        return engine
 
     def _build_rooms(self) -> Rooms:
         return Rooms(
@@ -125,43 +161,40 @@ class DataApp:
             authorize=self._authorize,
             buffers=_buffers,
             read=_read,
-            count=self._count,
             prepare=self._prepare,
             timeouts=self._timeouts,
             tap=self._tap,
             reply=_reply,
             refuse=_refuse,
-            settle=self._settle,
-            publish=self._publish,
+            leave=self._leave,
             fault=_fault,
         )
 
+    # --- the rooms, as exchanges know them ---
+
     def _authorize(self, client: Client, facts: RequestFacts) -> str | None:
-        return None
+        # A browser asks leave before it may send a key (Fetch, 3.3.5): preflights have none.
+        return None if client.preflight else self._tenants.authorize(client.headers, client.address, facts)
 
-    async def _count(self, engine: Engine, facts: RequestFacts) -> TokenCount | None:
-        return None
-
-    def _prepare(self, engine: Engine, facts: RequestFacts, client: Client, id: str, body: Body) -> Request:
-        spliced = None
-        if (
-            self.settings.ask_usage
-            and engine.bears_splice
-            and isinstance(body, bytes)
-            and usage.asks(engine.kind, facts)
-        ):
-            spliced = usage.ask_usage(facts, body)
+    def _prepare(
+        self, engine: Engine, facts: RequestFacts, client: Client, id: str, body: Body, permit: Permit
+    ) -> Request:
         outgoing = headers.to_engine(
             client.headers,
             authority=engine.authority,
             request_id=id,
             identity=facts.route == "inference",
             key=engine.key,
+            keyless=self._tenants.on,
         )
-        if spliced is None:
+        if not isinstance(body, bytes):
             return Request(outgoing, body)
-        assert isinstance(body, bytes)
-        return Request(outgoing, spliced, own=body, filter=usage.UsageFilter())
+        own = body if permit.output_cap is None else _capped(facts, body, permit.output_cap)
+        asks = self.settings.ask_usage and engine.bears_splice and usage.asks(engine.kind, facts)
+        spliced = usage.ask_usage(facts, own) if asks else None
+        if spliced is None:
+            return Request(outgoing, own)
+        return Request(outgoing, spliced, own=own, filter=usage.UsageFilter())
 
     def _timeouts(self, facts: RequestFacts) -> Timeouts:
         limits = self.settings.timeouts
@@ -174,17 +207,44 @@ class DataApp:
         reader = reader_for(facts, content_type, answer.status)
         return Tap(recorder, framing, reader, _header(answer.headers, b"content-encoding")), streams(content_type)
 
-    def _settle(self, engine: Engine, facts: RequestFacts, finished: Finished) -> Finished:
-        return finished
+    def _leave(self, engine: Engine | None, facts: RequestFacts, finished: Finished, rivals: frozenset[str]) -> None:
+        if engine is None:
+            self._send(finished)
+            return
+        if finished.outcome is Outcome.COMPLETED:
+            engine.desk.learn(facts, finished.count, finished.usage)
+        if rivals and _may_have_swapped(finished):
+            self._later(self._after_a_look(engine, finished, rivals))
+        else:
+            self._send(finished)
 
-    def state(self) -> Pulse:
-        """The data process at this moment, for the office."""
-        return Pulse(
-            at_s=self.clock.wall_s(),
-            in_flight=self.in_flight,
-            engines=tuple(_state(engine) for engine in self.fleet.engines),
-            draining=self.draining,
-        )
+    def _later(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._late.add(task)
+        task.add_done_callback(self._late.discard)
+
+    async def _after_a_look(self, engine: Engine, finished: Finished, rivals: frozenset[str]) -> None:
+        """A long load beside another model: what is in memory now tells whether that one had to go first."""
+        try:
+            answer = await engine.fetch("/api/ps", ASK_S)
+            if answer is not None and answer[0] == 200:
+                swapped = engine.runners.had_to_go(rivals, resident(answer[2]))
+                finished = replace(finished, evidence=replace(finished.evidence, swapped=swapped))
+        finally:
+            self._send(finished)
+
+
+def _may_have_swapped(finished: Finished) -> bool:
+    report, evidence = finished.report, finished.evidence
+    waited = evidence.swapped is None and evidence.others_done_ns is not None
+    return waited and report is not None and (report.load_ns or 0) >= LONG_LOAD_NS
+
+
+def _capped(facts: RequestFacts, body: bytes, tokens: int) -> bytes:
+    capped = cap_output(facts, body, tokens)
+    if capped is None:
+        raise BadRequest(f"the output is limited to {tokens} tokens, and that cannot be written into this body; ask so")
+    return capped
 
 
 def _classify(method: str, path: str) -> RequestFacts:
@@ -202,13 +262,15 @@ def _buffers(facts: RequestFacts, content_type: str) -> bool:
     return facts.route == "inference" and not kind.startswith(("multipart/", "audio/", "image/", "application/octet"))
 
 
-def _reply(answer: Answer, request: Request, id: str) -> Headers:
-    return headers.to_client(answer.headers, request_id=id, resized=request.filter is not None)
+def _reply(answer: Answer, request: Request, id: str, quota: Headers) -> Headers:
+    return headers.to_client(answer.headers, request_id=id, resized=request.filter is not None, also=quota)
 
 
-def _refuse(error: ProxyError, facts: RequestFacts, client: Client, id: str) -> tuple[int, Headers, bytes]:
+def _refuse(
+    error: ProxyError, facts: RequestFacts, client: Client, id: str, quota: Headers
+) -> tuple[int, Headers, bytes]:
     status, ours, body = errors.render(facts.dialect, error)
-    ours += [(headers.REQUEST_ID, id.encode("ascii")), (b"x-phasegate-outcome", error.outcome.encode("ascii"))]
+    ours += [(headers.REQUEST_ID, id.encode("ascii")), (b"x-phasegate-outcome", error.outcome.encode("ascii")), *quota]
     origin = client.header(b"origin")
     if origin is not None:
         # A page that may read the engine's answers may read why there is none.

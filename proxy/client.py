@@ -49,6 +49,17 @@ class Client:
         wanted = (self.header(b"upgrade") or b"").decode("latin-1").strip()
         return wanted if wanted.lower() not in ("", "h2c") else None
 
+    @property
+    def preflight(self) -> bool:
+        """A browser asks leave for a request to come (Fetch, 4.8)."""
+        return self.method == "OPTIONS" and self.header(b"access-control-request-method") is not None
+
+    @property
+    def address(self) -> str | None:
+        """Where it calls from."""
+        peer = self._scope.get("client")
+        return peer[0] if peer else None
+
     async def body(self, limit: int) -> bytes:
         """The whole request body. Raises BodyTooLarge before reading more than `limit` bytes, ClientGone."""
         announced = self.header(b"content-length") or b"0"

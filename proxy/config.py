@@ -94,6 +94,69 @@ class Timeouts(Section, frozen=True):
                 raise ValueError(f"{key}: negative")
 
 
+class Tokens(Section, frozen=True):
+    """How prompts are counted before they are sent."""
+
+    count: bool = True
+    """Count at all. Without it no limit on prompts holds."""
+    vocabulary: Literal["cl100k_base", "o200k_base"] = "cl100k_base"
+    """What a prompt is counted with; the engine's answers correct it."""
+    models: dict[str, str] = {}
+    """Model -> its vocabulary by name, or the path of its `tokenizer.json` (extra `hf`); `*` is every other model."""
+    ask_engine: bool = False
+    """Ask the engine's own tokenizer (vLLM, SGLang, llama.cpp): exact, at the cost of a round trip per request."""
+
+
+class Tenants(Section, frozen=True):
+    """Who asks. Without keys and header there are no tenants, and everything is open."""
+
+    keys_file: str = ""
+    """File of hashed client keys (`phasegate config keys add`); a client sends its key as a bearer token."""
+    header: str = ""
+    """Header that names the tenant, believed from `networks` alone."""
+    networks: tuple[str, ...] = ()
+    """Networks from which the header is believed, as `10.0.0.0/8`."""
+
+
+class Limit(Section, frozen=True):
+    """One rule. What is not given is not limited."""
+
+    name: str
+    """Told to the client that it refuses."""
+    mode: Mode = "enforce"
+    """`off`, `observe` (decisions are only written down) or `enforce`."""
+    models: tuple[str, ...] = ()
+    """Names or patterns (`llama*`) of models that it applies to; empty: all."""
+    tenants: tuple[str, ...] = ()
+    """Names or patterns of tenants; empty: all."""
+    kinds: tuple[str, ...] = ()
+    """`chat`, `completion`, `generate`, `embed`, ...; empty: all."""
+    per: tuple[Literal["engine", "model", "tenant"], ...] = ()
+    """Count for each of these by itself; empty: one counter for all."""
+    max_prompt_tokens: int | None = None
+    """Longest prompt. Nothing inside the count's error is refused."""
+    max_output_tokens: int | None = None
+    """Longest output that may be asked for."""
+    cap_output: bool = False
+    """Cap what asks for more, in place of refusing it."""
+    within_window: bool = False
+    """Refuse what the engine's context window cannot hold."""
+    max_concurrency: int | None = None
+    """Requests at once."""
+    queue_length: int = 0
+    """Places for those who wait for `max_concurrency`."""
+    queue_timeout_s: float = 30.0
+    """Longest wait there."""
+    requests_per_minute: int | None = None
+    """Rate of requests."""
+    tokens_per_minute: int | None = None
+    """Rate of prompt tokens."""
+    tokens_per_hour: int | None = None
+    """Prompt and output tokens by the hour of the clock (UTC)."""
+    tokens_per_day: int | None = None
+    """The same by the day."""
+
+
 class Metrics(Section, frozen=True):
     """Bounds on what Prometheus is given."""
 
@@ -136,9 +199,15 @@ class Settings(Section, frozen=True):
     """Ask for usage in streams that tell it only on demand, and take the added event out."""
     scrape_s: float = 5.0
     """Seconds between two looks at an engine's own metrics; 0: never."""
+    state: str = ""
+    """File that keeps budgets and what counting has learnt over a restart; empty: they start anew."""
     upstream: tuple[Upstream, ...] = ()
     """The engines; none: looked for on this machine."""
+    limit: tuple[Limit, ...] = ()
+    """Rules for who may ask how much."""
     timeouts: Timeouts = Timeouts()
+    tokens: Tokens = Tokens()
+    tenants: Tenants = Tenants()
     metrics: Metrics = Metrics()
 
     def __post_init__(self) -> None:
@@ -148,6 +217,9 @@ class Settings(Section, frozen=True):
         for label in labels:
             if labels.count(label) > 1:
                 raise ValueError(f"upstream: two engines are named {label!r}; give each a name of its own")
+        names = [limit.name for limit in self.limit]
+        if len(set(names)) < len(names):
+            raise ValueError("limit: two limits have the same name")
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +316,7 @@ def _schema(section: type[Section], path: str = "") -> Iterator[tuple[str, Any]]
 
 def _parse(name: str, text: str, kind: Any) -> Any:
     """An environment variable's text in the form that TOML would have."""
-    if get_origin(kind) is not tuple:
+    if get_origin(kind) not in (tuple, dict):
         return text
     if text.lstrip().startswith(("[", "{")):
         try:

@@ -7,7 +7,7 @@ business: this file names no dialect, no policy and no metric.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -43,6 +43,8 @@ PERMIT_ENDS = {
 
 LINGER_S = 0.25
 """A client that leaves between the answer's finish and its usage is not waited for, but the numbers are: this long."""
+
+NOBODY: frozenset[str] = frozenset()
 
 BLOCKED_NS = 1_000_000
 """A `send` that takes longer has waited for the client; our own work in it takes tens of microseconds."""
@@ -83,22 +85,18 @@ class Rooms:
     """Is a body of this content type read before dispatch?"""
     read: Callable[[RequestFacts, str, bytes], RequestFacts]
     """(what the route says, content type, body) -> what the request says."""
-    count: Callable[[Engine, RequestFacts], Awaitable[TokenCount | None]]
-    """The prompt's size."""
-    prepare: Callable[[Engine, RequestFacts, Client, str, Body], Request]
+    prepare: Callable[[Engine, RequestFacts, Client, str, Body, Permit], Request]
     """The outgoing request."""
     timeouts: Callable[[RequestFacts], Timeouts]
     """The limits that hold for this request."""
     tap: Callable[[Answer, RequestFacts, Recorder], tuple[Tap, bool]]
     """The observer of an answer, and whether the answer is a stream."""
-    reply: Callable[[Answer, Request, str], Headers]
-    """The answer's headers, as the client gets them."""
-    refuse: Callable[[ProxyError, RequestFacts, Client, str], tuple[int, Headers, bytes]]
+    reply: Callable[[Answer, Request, str, Headers], Headers]
+    """The answer's headers, as the client gets them; the last are what a limited tenant is told."""
+    refuse: Callable[[ProxyError, RequestFacts, Client, str, Headers], tuple[int, Headers, bytes]]
     """Our own error in the caller's dialect."""
-    settle: Callable[[Engine, RequestFacts, Finished], Finished]
-    """What the rooms learn from an end, and add to its record."""
-    publish: Callable[[Finished], None]
-    """The one record leaves."""
+    leave: Callable[[Engine | None, RequestFacts, Finished, frozenset[str]], None]
+    """The one record leaves; the rooms learn from it. Last: the models that this one may have pushed out."""
     fault: Callable[[str, BaseException], None]
     """Our own bug, for the log."""
 
@@ -109,7 +107,7 @@ class Exchange:
     # State: how far it has come. What happened is the recorder's; the rest is set once, in the order of life.
     __slots__ = (
         "_body_limit", "_clock", "_count", "_engine", "_first_told", "_fleet", "_permit", "_prefix",
-        "_rooms", "_tenant", "_watch", "client", "facts", "guard", "id", "recorder",
+        "_refused", "_rooms", "_tap", "_tenant", "_watch", "client", "facts", "guard", "id", "recorder",
     )  # fmt: skip
 
     def __init__(self, rooms: Rooms, fleet: Fleet, clock: Clock, client: Client, id: str, body_limit: int) -> None:
@@ -128,6 +126,8 @@ class Exchange:
         self._count: TokenCount | None = None
         self._prefix: PrefixVerdict | None = None
         self._permit: Permit | None = None
+        self._refused: AdmissionVerdict | None = None
+        self._tap: Tap | None = None
         self._first_told = False
 
     def __repr__(self) -> str:
@@ -148,7 +148,7 @@ class Exchange:
                 await self._tell(self.guard.reason)
             except ProxyError as failure:
                 error = ClientGone("the client left while sending its body") if self.client.gone else failure
-                outcome, why = error.outcome, str(error)
+                outcome, why, self._refused = error.outcome, str(error), error.verdict
                 await self._tell(error)
         except Exception as bug:
             # The outermost boundary: a bug of ours costs one exchange, and its record says so.
@@ -161,9 +161,9 @@ class Exchange:
     async def _live(self) -> Outcome:
         body = await self._receive()
         engine = await self._choose()
-        await self._weigh(engine)
-        await self._enter(engine)
-        request = self._rooms.prepare(engine, self.facts, self.client, self.id, body)
+        await self._weigh(engine, body)
+        permit = await self._enter(engine)
+        request = self._rooms.prepare(engine, self.facts, self.client, self.id, body, permit)
         answer = await self._dispatch(engine, request)
         try:
             return await self._pass_on(engine, answer, request)
@@ -198,13 +198,14 @@ class Exchange:
         engine.began(self.id, self.facts, self._clock.now_ns())
         return engine
 
-    async def _weigh(self, engine: Engine) -> None:
-        self._count = await self._rooms.count(engine, self.facts)
+    async def _weigh(self, engine: Engine, body: Body) -> None:
+        self._count = await engine.desk.count(self.facts, body if isinstance(body, bytes) else b"")
         self._prefix = engine.predict(self.id, self.facts, self._clock.now_ns())
 
-    async def _enter(self, engine: Engine) -> None:
-        self._permit = await engine.door.admit(self.facts, self._count, self._prefix, self._tenant)
-        self.recorder.admitted(self._clock.now_ns(), self._permit.verdict.waited_ns)
+    async def _enter(self, engine: Engine) -> Permit:
+        permit = self._permit = await engine.door.admit(self.facts, self._count, self._prefix, self._tenant)
+        self.recorder.admitted(self._clock.now_ns(), permit.verdict.waited_ns)
+        return permit
 
     async def _dispatch(self, engine: Engine, request: Request) -> Answer:
         limits = self._rooms.timeouts(self.facts)
@@ -227,8 +228,9 @@ class Exchange:
         """Stamp, send, then observe: bytes leave as they came, and a parser's fault can spoil only a number."""
         client, recorder, guard, now = self.client, self.recorder, self.guard, self._clock.now_ns
         tap, streamed = self._rooms.tap(answer, self.facts, recorder)
+        self._tap = tap
         recorder.head(now(), answer.status, streamed)
-        await client.start(answer.status, self._rooms.reply(answer, request, self.id))
+        await client.start(answer.status, self._rooms.reply(answer, request, self.id, self._quota()))
         strip = request.filter
         try:
             async for chunk in answer:
@@ -258,6 +260,10 @@ class Exchange:
             now = self.guard.heard_ns = self._clock.now_ns()
             if now - t >= BLOCKED_NS:
                 self.recorder.blocked(now - t)
+
+    def _quota(self) -> Headers:
+        """What is left of the client's limits, where it has any."""
+        return self._engine.door.headers(self.facts, self._tenant) if self._engine is not None else []
 
     def _sent(self) -> None:
         self.recorder.dispatched(self._clock.now_ns())
@@ -294,7 +300,7 @@ class Exchange:
         if client.status is not None:
             client.abort()
         else:
-            await client.answer(*self._rooms.refuse(error, self.facts, client, self.id))
+            await client.answer(*self._rooms.refuse(error, self.facts, client, self.id, self._quota()))
 
     def _end(self, outcome: Outcome, why: str | None) -> None:
         """The one record, and everybody who must hear of the end hears of it."""
@@ -303,6 +309,12 @@ class Exchange:
             self._watch.close()
         now, recorder, engine, permit = self._clock.now_ns(), self.recorder, self._engine, self._permit
         timeline = recorder.end(now)
+        evidence, rivals = Evidence(), NOBODY
+        if engine is not None:
+            rivals = engine.inflight.rivals(self.id)
+            evidence = engine.ended(self.id, _answered(now, timeline), recorder.report)
+        if permit is not None:
+            permit.ended(PERMIT_ENDS.get(outcome, "ignore"), recorder.usage)
         finished = Finished(
             id=self.id,
             engine=engine.name if engine is not None else "",
@@ -310,20 +322,17 @@ class Exchange:
             outcome=outcome,
             status=self.client.status,
             timeline=timeline,
-            evidence=Evidence() if engine is None else engine.ended(self.id, _answered(now, timeline), recorder.report),
+            evidence=evidence,
             usage=recorder.usage,
             report=recorder.report,
             count=self._count,
-            admission=permit.verdict if permit is not None else AdmissionVerdict(),
+            admission=permit.verdict if permit is not None else self._refused or AdmissionVerdict(),
             prefix=self._prefix,
             tenant=self._tenant,
             error=why or None,
+            findings=("not_observed",) if self._tap is not None and self._tap.blind is not None else (),
         )
-        if permit is not None:
-            permit.ended(PERMIT_ENDS.get(outcome, "ignore"), recorder.usage)
-        if engine is not None:
-            finished = self._rooms.settle(engine, self.facts, finished)
-        self._rooms.publish(finished)
+        self._rooms.leave(engine, self.facts, finished, rivals)
 
 
 def judge(status: int, error: str | None, complete: bool) -> Outcome:

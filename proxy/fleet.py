@@ -8,7 +8,7 @@ import asyncio
 import itertools
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import httpx
 
@@ -39,6 +39,11 @@ class Permit(Protocol):
         """What the door decided."""
         ...
 
+    @property
+    def output_cap(self) -> int | None:
+        """Output tokens to write into the request as its limit; None: leave it as it is."""
+        ...
+
     def first_token(self) -> None:
         """The prompt has been read."""
         ...
@@ -55,6 +60,34 @@ class Door(Protocol):
         self, facts: RequestFacts, count: TokenCount | None, prefix: PrefixVerdict | None, tenant: str | None
     ) -> Permit:
         """A permit, perhaps after a wait. Raises Shed, Refused."""
+        ...
+
+    def headers(self, facts: RequestFacts, tenant: str | None) -> list[Pair]:
+        """What is left of this client's limits, as headers of its answer."""
+        ...
+
+
+class Desk(Protocol):
+    """Counts prompts for one engine."""
+
+    def serves(self, kind: str) -> None:
+        """The engine is of this kind, as was found out."""
+        ...
+
+    async def count(self, facts: RequestFacts, body: bytes = b"") -> TokenCount | None:
+        """The prompt's size; None where there is none, or it is not counted."""
+        ...
+
+    def learn(self, facts: RequestFacts, count: TokenCount | None, usage: Usage | None) -> None:
+        """What the engine said of a prompt that was counted."""
+        ...
+
+    def to_dict(self) -> dict[str, Any]:
+        """What was learnt, as JSON."""
+        ...
+
+    def restore(self, kept: dict[str, Any]) -> None:
+        """Go on from what `to_dict` gave."""
         ...
 
 
@@ -76,7 +109,7 @@ class Engine:
     # State: its parts; what the last look found (`fingerprint`, `epoch`, `answers`), and the digests of models whose
     # weights are known; whether it bears a splice.
     def __init__(
-        self, upstream: Upstream, relay: Relay, door: Door, audit: Audit | None, configured: bool = True
+        self, upstream: Upstream, relay: Relay, door: Door, desk: Desk, audit: Audit | None, configured: bool = True
     ) -> None:
         self.upstream = upstream
         self.configured = configured
@@ -86,6 +119,7 @@ class Engine:
         self.key: str | None = upstream.api_key or None
         self.relay = relay
         self.door = door
+        self.desk = desk
         self.audit = audit
         self.fingerprint = Fingerprint(kind="openai" if upstream.kind == "auto" else upstream.kind)
         self.runners = Runners(self.kind, None, upstream.slots or None)
@@ -146,6 +180,7 @@ class Engine:
             self.bears_splice = True
             self.runners.restarted(fingerprint.kind, fingerprint.version, self.upstream.slots or fingerprint.slots)
         self.fingerprint = fingerprint
+        self.desk.serves(fingerprint.kind)
 
     def unweighed(self) -> Sequence[str]:
         """Models of which it is not known whether they share their weights with another: Ollama's new ones."""
@@ -191,8 +226,9 @@ def waited_ns(report: EngineReport | None) -> int | None:
 class Together(Engine):
     """All engines as one, for a list of their models."""
 
-    def __init__(self, engines: Sequence[Engine], relay: Relay, door: Door) -> None:
-        super().__init__(Upstream(url=engines[0].upstream.url, name="all"), relay, door, None)
+    def __init__(self, engines: Sequence[Engine]) -> None:
+        first = engines[0]
+        super().__init__(Upstream(url=first.upstream.url, name="all"), first.relay, first.door, first.desk, None)
         self._engines = engines
 
     async def call(

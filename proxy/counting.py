@@ -1,0 +1,46 @@
+"""The desks' furniture: vocabularies loaded once, meters shared by all engines, one thread for long prompts."""
+
+import importlib
+import secrets
+from concurrent.futures import ThreadPoolExecutor
+
+from proxy.config import ConfigError, Tokens
+from proxy.tokens.cache import Cache
+from proxy.tokens.desk import Ask, Desk, nobody
+from proxy.tokens.meter import Meter, off_loop
+from proxy.tokens.shapes import Encoder
+from proxy.tokens.vocabularies import VOCABULARIES, load
+
+CACHE_BYTES = 32 * 1024 * 1024
+"""For the shapes of texts seen before: some 40,000 pieces, the histories of thousands of conversations."""
+
+
+class Furniture:
+    """What desks are made of. Raises ConfigError for a vocabulary that cannot be read."""
+
+    def __init__(self, settings: Tokens) -> None:
+        self._settings = settings
+        # One thread: counting takes one core at most, and long prompts take turns.
+        self._run = off_loop(ThreadPoolExecutor(1, thread_name_prefix="phasegate-count"))
+        self._default = self._meter(settings.vocabulary)
+        self._meters = {model: self._meter(name) for model, name in settings.models.items()}
+
+    def desk(self, ask: Ask) -> Desk:
+        """A desk for one engine."""
+        return Desk(self._default, self._meters, ask=ask if self._settings.ask_engine else nobody)
+
+    def _meter(self, name: str) -> Meter:
+        return Meter(name, self._encoder(name), Cache(CACHE_BYTES, secrets.token_bytes(32)), self._run)
+
+    def _encoder(self, name: str) -> Encoder:
+        if name in VOCABULARIES:
+            return load(name)
+        try:
+            encoder: Encoder = importlib.import_module("proxy.tokens.hf").LocalTokenizer(name)
+        except ImportError:
+            raise ConfigError(f"tokens.models: {name} needs the extra `hf` (pip install 'phasegate[hf]')") from None
+        except (
+            Exception
+        ) as error:  # whatever `tokenizers` raises for a file that it cannot read: it has no class for it
+            raise ConfigError(f"tokens.models: cannot read {name}: {error}") from None
+        return encoder

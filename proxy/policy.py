@@ -1,0 +1,47 @@
+"""From settings to rules and tenants: the admission room's plain values."""
+
+from ipaddress import ip_network
+from pathlib import Path
+
+import msgspec
+
+from proxy.admission.keyring import BadKeyFile, Keyring, loads
+from proxy.admission.rules import Rule
+from proxy.admission.tenants import Tenants
+from proxy.config import ConfigError, Settings
+
+
+def rules(settings: Settings) -> tuple[Rule, ...]:
+    """The limits. Raises ConfigError."""
+    made = []
+    for limit in settings.limit:
+        try:
+            made.append(Rule(**msgspec.structs.asdict(limit)))
+        except ValueError as error:
+            raise ConfigError(f"limit.{error} (limit {limit.name!r})") from None
+    return tuple(made)
+
+
+def tenants(settings: Settings) -> Tenants:
+    """How tenants are told apart. Raises ConfigError."""
+    told = settings.tenants
+    try:
+        networks = tuple(ip_network(network) for network in told.networks)
+    except ValueError as error:
+        raise ConfigError(f"tenants.networks: {error}") from None
+    if told.header and not networks:
+        raise ConfigError(
+            "tenants.networks: empty, so nobody would be believed; name the networks that may set the header"
+        )
+    return Tenants(_keyring(told.keys_file), told.header.lower().encode("latin-1", "replace"), networks)
+
+
+def _keyring(file: str) -> Keyring:
+    if not file:
+        return Keyring()
+    try:
+        return loads(Path(file).read_text("utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"tenants.keys_file: {error}") from None
+    except BadKeyFile as error:
+        raise ConfigError(f"tenants.keys_file: {file}: {error}") from None
