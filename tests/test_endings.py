@@ -79,6 +79,13 @@ ROWS = [
     Row("body_complete", Outcome.COMPLETED, "success", OK),
     Row("finish_of_every_choice_and_a_clean_close", Outcome.COMPLETED, "success", stream((9, chunk("a", "stop")))),
     Row(
+        "limits_that_are_kept_do_not_fire",
+        Outcome.COMPLETED,
+        "success",
+        stream((1500, b": ping\n\n"), (3000, chunk("Hi")), (4500, DONE)),
+        settings={"timeouts": {"first_byte_s": 2.0, "idle_s": 2.0, "total_s": 5.0}},
+    ),
+    Row(
         "client_leaves_after_the_terminal_event",
         Outcome.COMPLETED,
         "success",
