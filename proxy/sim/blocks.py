@@ -22,8 +22,7 @@ def chain(parent: Chain, tokens: tuple[int, ...], salt: str) -> Chain:
 class Blocks:
     """The pool. State: references per block, the free queue, and both ways between contents and blocks."""
 
-    def __init__(self, count: int, caching: bool = True) -> None:
-        self.caching = caching
+    def __init__(self, count: int) -> None:
         self._references = [0] * count
         self._free: OrderedDict[int, None] = OrderedDict((block, None) for block in range(1, count))
         self._named: dict[Chain, dict[int, None]] = {}
@@ -73,9 +72,8 @@ class Blocks:
 
     def name(self, block: int, name: Chain) -> None:
         """The block is full: from now on it can be found."""
-        if self.caching:
-            self._names[block] = name
-            self._named.setdefault(name, {})[block] = None
+        self._names[block] = name
+        self._named.setdefault(name, {})[block] = None
 
     def release(self, blocks: Sequence[int]) -> None:
         """Give back one sequence's blocks, in the order of the sequence."""

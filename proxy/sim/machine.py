@@ -17,7 +17,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from proxy.sim.blocks import Blocks, chain
+from proxy.sim.blocks import Blocks, Chain, chain
 from proxy.sim.cost import Cost, Pace, Work
 from proxy.sim.jobs import Job, Step, Token, Truth
 from proxy.sim.progress import Progress
@@ -56,14 +56,14 @@ class _Sequence(Progress):
 
     held: list[int] = field(default_factory=list)
     named: int = 0
-    chains: list[int] = field(default_factory=list)
+    chains: list[Chain] = field(default_factory=list)
 
-    def chains_to(self, blocks: int, size: int) -> list[int]:
-        """Names of the first `blocks` full blocks; those not known yet are made."""
+    def names(self, blocks: int, size: int) -> list[Chain]:
+        """Names of its full blocks, of the first `blocks` at least; those not known yet are made."""
         for index in range(len(self.chains), blocks):
             parent, salt = (self.chains[-1], "") if index else (0, self.job.salt)
             self.chains.append(chain(parent, self.tokens(index * size, size), salt))
-        return self.chains[:blocks]
+        return self.chains
 
 
 class _Share(NamedTuple):
@@ -84,7 +84,7 @@ class Machine:
 
     def __init__(self, limits: Limits, cost: Cost, seed: int = 0) -> None:
         self.limits = limits
-        self.blocks = Blocks(limits.blocks, limits.caching)
+        self.blocks = Blocks(limits.blocks)
         self._pace = Pace(cost, seed)
         self._inbox: deque[tuple[int, Job | str]] = deque()
         self._waiting: deque[_Sequence] = deque()
@@ -211,9 +211,8 @@ class Machine:
         room = self.limits.budget - sum(share.tokens for share in shares)
         while self._waiting and room and len(self._running) < self.limits.sequences:
             sequence = self._waiting[0]
-            size = self.limits.block
-            hits = self.blocks.find(sequence.chains_to((sequence.length - 1) // size, size))
-            cached = len(hits) * size
+            hits = self._look_up(sequence)
+            cached = len(hits) * self.limits.block
             tokens = min(sequence.length - cached, cap, room)
             reach = sequence.length if self.limits.whole_fits else cached + tokens
             if self._needs(sequence, reach) - len(hits) + self.blocks.idle(hits) > self.blocks.free:
@@ -226,6 +225,13 @@ class Machine:
             shares.append(self._give(sequence, tokens))
             room -= tokens
 
+    def _look_up(self, sequence: _Sequence) -> list[int]:
+        """Cached blocks of its longest known prefix; one token at least is left to compute."""
+        if not self.limits.caching:
+            return []
+        most = (sequence.length - 1) // self.limits.block
+        return self.blocks.find(sequence.names(most, self.limits.block)[:most])
+
     def _needs(self, sequence: _Sequence, tokens: int) -> int:
         """Blocks that `sequence` lacks to hold `tokens`."""
         return max(0, -(-tokens // self.limits.block) - len(sequence.held))
@@ -234,10 +240,11 @@ class Machine:
         """Hand `sequence` the blocks for `tokens` more; the full ones can be found at once."""
         size, reach = self.limits.block, sequence.computed + tokens
         sequence.held += self.blocks.take(self._needs(sequence, reach))
-        for index, name in enumerate(sequence.chains_to(reach // size, size)):
-            if index >= sequence.named:
-                self.blocks.name(sequence.held[index], name)
-        sequence.named = max(sequence.named, reach // size)
+        if self.limits.caching and reach // size > sequence.named:
+            names = sequence.names(reach // size, size)
+            for index in range(sequence.named, reach // size):
+                self.blocks.name(sequence.held[index], names[index])
+            sequence.named = reach // size
         return _Share(sequence, tokens, not sequence.emitted, sequence.decoding)
 
     def _finish(self, shares: list[_Share], end: int, lost: int) -> tuple[tuple[Token, ...], tuple[Truth, ...]]:

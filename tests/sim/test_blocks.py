@@ -89,12 +89,6 @@ def test_contents_held_twice_survive_the_loss_of_one_copy() -> None:
     assert pool.find(names("a")) == two
 
 
-def test_without_caching_nothing_is_found() -> None:
-    pool = Blocks(3, caching=False)
-    pool.release(filled(pool, "a"))
-    assert pool.find(names("a")) == []
-
-
 def test_the_placeholder_is_never_handed_out() -> None:
     pool = Blocks(4)
     assert 0 not in pool.take(3)

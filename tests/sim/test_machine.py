@@ -100,6 +100,13 @@ def test_an_equal_prompt_takes_whole_blocks_from_the_cache_but_never_all() -> No
     assert [ended[id].cached_tokens for id in "abc"] == [0, 48, 64]
 
 
+def test_without_caching_nothing_is_found() -> None:
+    machine = Machine(Limits(block=16, caching=False), FLAT)
+    machine.submit(0, job("a", 64, 1, kind=1))
+    machine.submit(SECOND, job("b", 64, 1, kind=1))
+    assert truths(run(machine))["b"].cached_tokens == 0
+
+
 def test_two_equal_prompts_in_one_step_share() -> None:
     machine = Machine(Limits(block=16), FLAT)
     machine.submit(0, job("a", 64, 1, kind=1))
