@@ -211,8 +211,6 @@ class Sender:
         """The office took frames, or is gone."""
         try:
             data = link.end.recv(4096)
-        except BlockingIOError:
-            return
         except ConnectionError:
             data = b""
         if not data:  # gone; its keeper detaches
@@ -232,11 +230,6 @@ class Receiver:
         end.setblocking(False)
         self._end = end
         self._splitter = Splitter()
-
-    @property
-    def unreadable(self) -> int:
-        """Frames that were no message."""
-        return self._splitter.unreadable
 
     async def batches(self) -> AsyncIterator[list[Message]]:
         """The messages of each read, until the data process closes. Raises OutOfStep."""

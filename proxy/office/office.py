@@ -59,7 +59,7 @@ class Office:
                 self.pulse = message
                 self._guarded("pulse", self._pulsed, message)
             case Hello():
-                pass  # the process is built from it before the office is
+                return  # the process was built from it before the office was
 
     def evidence(self, id: str, source: str, report: EngineReport) -> None:
         """Late evidence for an exchange (a span)."""

@@ -36,6 +36,12 @@ def test_ttft_of_a_stream_that_broke_after_its_first_token_counts() -> None:
     assert series.times["request_duration"].sets == {}
 
 
+def test_an_exchange_that_never_reached_an_engine_has_no_time_of_ours_and_one_without_a_body_no_first_byte() -> None:
+    series = Series()
+    series.export(record(timeline=timeline(gaps_ms=(), first_token_ns=None, dispatched_ns=None, first_byte_ns=None)))
+    assert (series.times["overhead"].sets, series.times["ttfb"].sets) == ({}, {})
+
+
 def test_lists_and_health_checks_are_in_no_latency() -> None:
     series = Series()
     series.export(record(route="read", model=None, usage=None))

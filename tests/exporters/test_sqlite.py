@@ -138,6 +138,32 @@ def test_a_file_that_cannot_be_written_loses_records_counted(
         assert path.read_bytes().startswith(b"something else")
 
 
+def test_a_full_disk_loses_records_counted_and_spares_what_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite, "WAITING", 50)
+    path = tmp_path / "s.db"
+    exporter = SqliteExporter(path)
+    exporter.export(record("first"))
+    exporter.tick(0)
+    opened = sqlite._open
+
+    def small(path: Path) -> sqlite3.Connection:
+        connection = opened(path)
+        connection.execute("PRAGMA max_page_count = 20")
+        return connection
+
+    monkeypatch.setattr(sqlite, "_open", small)
+    exporter.reopen()
+    for number in range(100):
+        exporter.export(record(str(number)))
+    exporter.tick(1)
+    assert exporter.lost == 50
+    monkeypatch.setattr(sqlite, "_open", opened)
+    exporter.close()
+    assert rows(path) == ["first", *map(str, range(50, 100))]
+
+
 def test_trouble_that_passes_costs_nothing(tmp_path: Path) -> None:
     folder = tmp_path / "later"
     exporter = SqliteExporter(folder / "s.db")

@@ -1,11 +1,15 @@
+import asyncio
 import socket
 from pathlib import Path
 
+import httpx
 import pytest
 from structlog.testing import capture_logs
 
-from proxy.messages import Hello
-from proxy.office.main import build, listen
+from proxy.messages import EngineAddress, Hello
+from proxy.office.main import build, fetcher, listen, trust
+from proxy.office.scrape import Fetch
+from proxy.relay import Relay
 from tests.support.records import finished
 
 
@@ -34,3 +38,44 @@ def test_an_admin_address_that_is_taken_is_an_error_in_the_log_and_no_more() -> 
         assert listen("127.0.0.1", first.getsockname()[1]) is None
     assert logs[0]["event"] == "admin_not_listening"
     assert logs[0]["address"].startswith("127.0.0.1:")
+
+
+class Pages(httpx.AsyncBaseTransport):
+    """Engines by host: each gives a status and what it was asked with, or is not there."""
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        if request.url.host == "down":
+            raise httpx.ConnectError("refused")
+        said = request.extensions["target"] + b" " + request.headers.get("authorization", "nobody").encode()
+        return httpx.Response(404 if request.url.host == "without" else 200, stream=httpx.ByteStream(said))
+
+
+ENGINES = (
+    EngineAddress(name="open", url="http://gpu1:8000"),
+    EngineAddress(name="keyed", url="https://gpu2:8443", api_key="sk-1", ca_file="/etc/ca.pem"),
+    EngineAddress(name="down", url="http://down"),
+    EngineAddress(name="without", url="http://without"),
+)
+
+
+@pytest.mark.parametrize(
+    ("engine", "page"),
+    [
+        ("open", b"/metrics nobody"),
+        ("keyed", b"/metrics Bearer sk-1"),
+        ("down", None),
+        ("without", None),
+        ("unheard of", None),
+    ],
+)
+def test_an_engine_is_asked_with_its_key_and_any_failure_is_no_page(engine: str, page: bytes | None) -> None:
+    fetch = fetcher(ENGINES, Relay(Pages()))
+    assert asyncio.run(_once(fetch, engine)) == page
+
+
+async def _once(fetch: Fetch, engine: str) -> bytes | None:
+    return await fetch(engine, "/metrics")
+
+
+def test_an_engine_s_own_ca_is_trusted_for_it_alone() -> None:
+    assert trust(ENGINES) == {"gpu2:8443": "/etc/ca.pem"}

@@ -17,7 +17,7 @@ from proxy.clock import SystemClock
 from proxy.exporters.reader import Unreadable, Wanted, lines
 from proxy.messages import EngineState, Hello, Message, Pulse
 from proxy.office import main
-from proxy.office.channel import Receiver, Sender
+from proxy.office.channel import Receiver, Sender, encode
 from proxy.office.memory import Memory
 from proxy.office.process import OfficeProcess
 from tests.support.patience import run, until
@@ -234,5 +234,38 @@ def test_what_the_other_side_never_took_is_counted(half: bool) -> None:
         await asyncio.sleep(0.01)
         sender.detach()
         assert sender.lost + sender.waiting == 5
+
+    run(test)
+
+
+def test_all_that_a_data_process_wrote_before_it_died_is_taken() -> None:
+    async def test() -> None:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            batches = Receiver(theirs).batches()
+            ours.sendall(encode(finished("a")))
+            taken = list(await anext(batches))
+            again = asyncio.create_task(anext(batches))
+            await asyncio.sleep(0.01)  # the first batch is acknowledged; nobody reads that
+            ours.sendall(encode(finished("b")))
+            ours.close()
+            taken += await again
+            async for batch in batches:
+                taken += batch
+        assert taken == [finished("a"), finished("b")]
+
+    run(test)
+
+
+def test_a_link_that_ends_before_the_first_write_loses_nothing() -> None:
+    async def test() -> None:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            sender = Sender(Hello(pid=1, version="0"))
+            sender.attach(ours)
+            sender.send(finished("a"))
+            sender.detach()
+            await asyncio.sleep(0)
+            assert (sender.lost, sender.waiting) == (0, 1)
 
     run(test)
