@@ -20,8 +20,8 @@ Layers. A line may import the lines above it. Before the bar stand modules, whic
 behind it families, each of which uses, in its own line, itself alone: families meet through records.
 
     vocabulary   clock errors events messages records
-    cores        config headers lists tap timeline gaps | admission attribution engines prefixes sim tokens wire
-    shells       client guard pulse relay transport | exporters
+    cores        config gaps headers lists tap timeline | admission attribution engines prefixes sim tokens wire
+    shells       client counting guard memory policy pulse relay transport | exporters
     office       | office
     life         exchange fleet lookout
     root         app
@@ -35,7 +35,7 @@ Libraries, and the only places that name them. What stands nowhere here is the s
     click               cli
     httptools           cli
     httpx               app fleet office.main relay transport
-    msgspec             config exporters office tokens wire cli
+    msgspec             cli config exporters office policy tokens wire
     prometheus_client   exporters.prometheus
     rich                cli
     starlette           office

@@ -6,7 +6,7 @@ happens, one arrival gives one record, and nothing is left behind.
 
 import asyncio
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -64,6 +64,8 @@ class Row:
     settings: dict[str, Any] = field(default_factory=dict)
     within_ms: int | None = None
     """The call at the engine is closed by then, since arrival."""
+    before: int = 0
+    """So many requests of others are at the engine already."""
 
 
 def leaving(at_ms: int, body: bytes = BODY) -> Request:
@@ -73,6 +75,10 @@ def leaving(at_ms: int, body: bytes = BODY) -> Request:
 SLOW = stream((5000, chunk("Hi")))
 PLAIN = Script(headers=JSON, reads=(Read(5000 * MS, b'{"choices":[]}'),))
 UPLOAD = Request(headers=(("content-length", "9"),), pieces=((0, b"{"), (500 * MS, b"}")), leaves_ns=100 * MS)
+UPGRADE = Request("GET", "/v1/realtime", (("connection", "upgrade"), ("upgrade", "websocket")))
+UNREACHED = ("refuse", "unroutable")
+TWO = [{"url": "http://one.test", "models": ["a"]}, {"url": "http://two.test", "models": ["b"]}]
+QUEUE = {"limit": [{"name": "one", "max_concurrency": 1, "queue_length": 1, "queue_timeout_s": 1.0}]}
 
 ROWS = [
     Row("stream_complete", Outcome.COMPLETED, "success"),
@@ -102,6 +108,44 @@ ROWS = [
         end=None,
         request=leaving(100),
         within_ms=350,
+    ),
+    Row(
+        "prompt_limit",
+        Outcome.REFUSED,
+        None,
+        status=400,
+        request=simple_request(json.dumps({"model": "m1", "prompt": [7] * 90}).encode(), "/v1/completions"),
+        settings={"limit": [{"name": "short", "max_prompt_tokens": 50}]},
+    ),
+    Row("model_that_nobody_serves", Outcome.REFUSED, None, status=404, settings={"upstream": TWO}),
+    Row("upgrade", Outcome.REFUSED, None, status=501, request=UPGRADE),
+    Row(
+        "shed_at_the_door",
+        Outcome.SHED,
+        None,
+        status=429,
+        settings={"limit": [{"name": "one", "max_concurrency": 1}]},
+        before=1,
+    ),
+    Row(
+        "rate_is_used_up",
+        Outcome.SHED,
+        None,
+        status=429,
+        settings={"limit": [{"name": "rate", "requests_per_minute": 1}]},
+        before=1,
+    ),
+    Row("waited_too_long", Outcome.QUEUE_TIMEOUT, None, SLOW, status=503, settings=QUEUE, before=1),
+    Row(
+        "client_leaves_while_waiting",
+        Outcome.CLIENT_GONE,
+        None,
+        SLOW,
+        status=None,
+        end=None,
+        request=leaving(500),
+        settings=QUEUE,
+        before=1,
     ),
     Row("body_limit", Outcome.REFUSED, None, status=413, settings={"body_limit_bytes": 10}),
     Row("client_leaves_while_sending", Outcome.CLIENT_GONE, None, status=None, end=None, request=UPLOAD),
@@ -179,22 +223,30 @@ def play(row: Row, strike: Strike | None = None) -> tuple[House, Answer]:
 
     async def main(loop: VirtualLoop) -> tuple[House, Answer]:
         house = House(loop, row.script, **row.settings)
-        answer = await house.ask(row.request, strike.over if strike is not None else lambda app: app)
+        others = [asyncio.create_task(house.ask(simple_request(BODY))) for _ in range(row.before)]
+        await asyncio.sleep(0.01 if others else 0)
+        answer = await house.ask(named(row.request), strike.over if strike is not None else lambda app: app)
+        await asyncio.gather(*others)
         await asyncio.sleep(1)
         return house, answer
 
     return run(main)
 
 
+def named(request: Request) -> Request:
+    """The row's own request, told from the others by its id."""
+    return replace(request, headers=(*request.headers, ("x-request-id", "own")))
+
+
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.id)
 def test_the_table(row: Row) -> None:
     house, answer = play(row)
-    (record,) = house.records
+    (record,) = (record for record in house.records if record.id == "own")
     assert record.outcome is row.outcome
     assert (answer.status, record.status) == (row.status, row.status)
     assert answer.end == row.end
-    assert house.permit_ends == ([] if row.permit is None else [row.permit])
-    assert len(house.calls) <= 1
+    assert house.permit_ends[row.before :] == ([] if row.permit is None else [row.permit])
+    assert len(house.calls) == row.before + (row.permit is not None and row.script.ending not in UNREACHED)
     assert house.leftovers() == []
     if row.within_ms is not None:
         closed_ns = house.calls[0].closed_ns
@@ -206,8 +258,9 @@ def test_the_table(row: Row) -> None:
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.id)
 def test_one_record_whatever_strikes_at_whatever_await(row: Row, error: type[BaseException] | None) -> None:
     for at, (house, _) in at_every_await(lambda strike: play(row, strike), error):
-        assert len(house.records) == 1, f"struck at await {at}"
-        assert house.records[0].outcome in (row.outcome, Outcome.PROXY_ERROR, Outcome.CLIENT_GONE), f"at await {at}"
+        assert len(house.records) == row.before + 1, f"struck at await {at}"
+        (record,) = (record for record in house.records if record.id == "own")
+        assert record.outcome in (row.outcome, Outcome.PROXY_ERROR, Outcome.CLIENT_GONE), f"struck at await {at}"
         assert house.leftovers() == [], f"struck at await {at}"
 
 

@@ -89,7 +89,7 @@ def settings(case: Case, urls: list[str], folder: Path, **more: Any) -> dict[str
     if "body_limit_bytes" in config:
         tree["body_limit_bytes"] = config["body_limit_bytes"]
     if "encoding" in config:
-        tree["tokens"] = {"count": True, "vocabulary": config["encoding"], "ask_engine": False}
+        tree["tokens"] = {"vocabulary": config["encoding"], "models": {"*": config["encoding"]}}
     if limits := _limits(config):
         tree["limit"] = limits
     if "tenants" in config:

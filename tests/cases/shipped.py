@@ -163,15 +163,22 @@ def free_port() -> int:
 
 
 def toml(tree: dict[str, Any]) -> str:
-    """Settings as a TOML file: scalars, lists of strings, tables, lists of tables."""
-    plain = [f"{name} = {json.dumps(value)}" for name, value in tree.items() if not _is_table(value)]
+    """Settings as a TOML file: scalars, lists of strings, tables, lists of tables, small tables in a line."""
+    plain = [f"{name} = {_value(value)}" for name, value in tree.items() if not _is_table(value)]
     tables: list[str] = []
     for name, value in tree.items():
-        if isinstance(value, dict):
-            tables += [f"[{name}]", toml(value)]
-        elif _is_table(value):
-            tables += [line for item in value for line in (f"[[{name}]]", toml(item))]
+        if _is_table(value):
+            head = f"[{name}]" if isinstance(value, dict) else f"[[{name}]]"
+            for item in [value] if isinstance(value, dict) else value:
+                tables += [head, *(f"{key} = {_value(one)}" for key, one in item.items())]
     return "\n".join([*plain, *tables, ""])
+
+
+def _value(value: Any) -> str:
+    """JSON's scalars and lists are TOML's, too; its objects are not."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{json.dumps(key)} = {_value(one)}" for key, one in value.items()) + "}"
+    return json.dumps(value)
 
 
 def _is_table(value: Any) -> bool:

@@ -1,16 +1,17 @@
 """The data process over a scripted engine, in virtual time: what a test of exchanges needs, and what it asks after.
 
-`records` are the ends as the office would get them; `door` lets everybody in and keeps how each permit ended.
+`records` are the ends as the office would get them; `permits` are all that the doors gave, with how each ended.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
 from proxy.app import DataApp
 from proxy.config import Settings
+from proxy.fleet import Door, Permit
+from proxy.headers import Pair
 from proxy.messages import Message
 from proxy.records import AdmissionVerdict, Finished, PrefixVerdict, RequestFacts, TokenCount, Usage
 from tests.support.client import Answer, App, Request, ScriptedClient
@@ -21,32 +22,45 @@ from tests.support.script import NOT_FOUND, Call, Script
 URL = "http://engine.test:8000"
 
 
-@dataclass(slots=True)
 class KeptPermit:
     """A permit that remembers how it ended; twice is a bug that a test sees."""
 
-    ends: list[str] = field(default_factory=list)
-    verdict: AdmissionVerdict = field(default_factory=AdmissionVerdict)
+    def __init__(self, permit: Permit) -> None:
+        self._permit = permit
+        self.ends: list[str] = []
+
+    @property
+    def verdict(self) -> AdmissionVerdict:
+        return self._permit.verdict
+
+    @property
+    def output_cap(self) -> int | None:
+        return self._permit.output_cap
 
     def first_token(self) -> None:
-        """Nothing is held for the prompt."""
+        self._permit.first_token()
 
     def ended(self, how: str, usage: Usage | None) -> None:
         self.ends.append(how)
+        self._permit.ended(how, usage)
 
 
-@dataclass(slots=True)
 class KeptDoor:
-    """Lets everybody in."""
+    """The product's own door, and every permit that it gave."""
 
-    permits: list[KeptPermit] = field(default_factory=list)
+    def __init__(self, door: Door) -> None:
+        self._door = door
+        self.permits: list[KeptPermit] = []
 
     async def admit(
         self, facts: RequestFacts, count: TokenCount | None, prefix: PrefixVerdict | None, tenant: str | None
     ) -> KeptPermit:
-        permit = KeptPermit()
+        permit = KeptPermit(await self._door.admit(facts, count, prefix, tenant))
         self.permits.append(permit)
         return permit
+
+    def headers(self, facts: RequestFacts, tenant: str | None) -> list[Pair]:
+        return self._door.headers(facts, tenant)
 
 
 class House:
@@ -60,9 +74,10 @@ class House:
         self.records: list[Finished] = []
         self.engine = ScriptedEngine(loop, self._choose)
         self.app = DataApp(msgspec.convert(tree, Settings), clock=loop.clock, transport=self.engine, send=self._told)
-        self.door = KeptDoor()
+        self.doors: list[KeptDoor] = []
         for engine in self.app.fleet.engines:
-            engine.door = self.door
+            engine.door = KeptDoor(engine.door)
+            self.doors.append(engine.door)
 
     async def ask(self, request: Request, over: Callable[[App], App] = lambda app: app) -> Answer:
         """One request, to its end; `over` wraps the app (a strike)."""
@@ -75,13 +90,17 @@ class House:
 
     @property
     def permit_ends(self) -> list[str]:
-        return [end for permit in self.door.permits for end in permit.ends]
+        return [end for permit in self.permits for end in permit.ends]
+
+    @property
+    def permits(self) -> list[KeptPermit]:
+        return [permit for door in self.doors for permit in door.permits]
 
     def leftovers(self) -> list[str]:
         """What an ended exchange must not leave behind; empty if all is well."""
         held = [f"{engine!r} holds exchanges" for engine in self.app.fleet.engines if len(engine.inflight)]
         held += [f"{call.target} is open at the engine" for call in self.calls if call.closed_ns is None]
-        held += [f"permit ended {permit.ends}" for permit in self.door.permits if len(permit.ends) != 1]
+        held += [f"permit ended {permit.ends}" for permit in self.permits if len(permit.ends) != 1]
         return held + ([f"{self.app.in_flight} in flight"] if self.app.in_flight else [])
 
     def _choose(self, call: Call) -> Script:
