@@ -60,6 +60,11 @@ class Line(ResponseHandler):
         self.heard = True
         super().data_received(data)
 
+    def resume_reading(self, resume_parser: bool = True) -> None:
+        """Reads on, if reading was paused: aiohttp asks after every chunk, and would parse nothing each time."""
+        if self._reading_paused:
+            super().resume_reading(resume_parser)
+
     def usable(self) -> bool:
         """Open, and nothing stands unread in it."""
         return self.is_connected() and not self.should_close

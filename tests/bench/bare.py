@@ -1,6 +1,6 @@
 """The bare relay: raw ASGI on uvicorn, and an aiohttp session. Nothing is observed, kept, limited or repaired.
 
-    python -m tests.bench.bare PORT ENGINE_URL
+python -m tests.bench.bare PORT ENGINE_URL
 """
 
 import asyncio

@@ -3,8 +3,8 @@
     python -m tests.bench.load PORT streams STREAMS SECONDS GAP_MS
     python -m tests.bench.load PORT requests REQUESTS CONNECTIONS
 
-Prints one JSON object: `done` (events or requests), `failed`, and of what it timed `p50_ms` and `p99_ms`: for streams the
-way of an event from the engine to here, for requests the time to the first byte of the answer.
+Prints one JSON object: `done` (events or requests), `failed`, and of what it timed `p50_ms` and `p99_ms`: for streams
+the way of an event from the engine to here, for requests the time to the first byte of the answer.
 """
 
 import asyncio
@@ -21,10 +21,8 @@ FILLER = "The quick brown fox jumps over the lazy dog. " * 42
 
 
 def request(events: int, gap_ms: int) -> bytes:
-    body = (
-        '{"model":"m","stream":true,"messages":[{"role":"user","content":"%s"}],"max_tokens":%d,"gap_ms":%d}'
-        % (FILLER, events, gap_ms)
-    ).encode()
+    said = {"model": "m", "stream": True, "messages": [{"role": "user", "content": FILLER}]}
+    body = json.dumps(said | {"max_tokens": events, "gap_ms": gap_ms}, separators=(",", ":")).encode()
     return (
         b"POST /v1/chat/completions HTTP/1.1\r\nhost: bench\r\ncontent-type: application/json\r\naccept: */*\r\n"
         b"accept-encoding: gzip, deflate\r\nuser-agent: bench/1\r\nauthorization: Bearer sk-bench\r\n"
