@@ -106,10 +106,10 @@ class _Pages:
         return PlainTextResponse("ok\n")
 
     async def readyz(self, request: Request) -> Response:
-        """Ready while one engine answers and new work is taken."""
+        """Ready while one engine answers, new work is taken, and the data process is heard of."""
         pulse = self._office.pulse
         engines = {engine.name: engine.answers for engine in pulse.engines}
-        ready = any(engines.values()) and not pulse.draining
+        ready = any(engines.values()) and not pulse.draining and not self._office.silent
         return JSONResponse(
             {"ready": ready, "draining": pulse.draining, "engines": engines}, status_code=200 if ready else 503
         )

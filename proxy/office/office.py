@@ -12,13 +12,16 @@ from typing import TypeVar
 import structlog
 
 from proxy.exporters.exporter import Exporter
-from proxy.messages import Hello, Message, Pulse
+from proxy.messages import Message, Pulse
 from proxy.office.findings import findings
 from proxy.office.settle import SettlingRoom
 from proxy.records import Class, EngineReport, Finished, Phase, PhaseBreakdown, RequestRecord
 
 KEEP = 1000
 """Recent records for `/api/requests`: some 2 MB."""
+
+SILENT_NS = 10_000_000_000
+"""Ten pulses."""
 
 Result = TypeVar("Result")
 
@@ -28,7 +31,7 @@ log = structlog.get_logger("phasegate.office")
 class Office:
     """Settles, attributes, publishes.
 
-    State: the settling room, recent records, the last pulse, and the failures of each exporter.
+    State: the settling room, recent records, the last pulse and when it came, and the failures of each exporter.
     """
 
     def __init__(
@@ -47,19 +50,19 @@ class Office:
         self._pulsed = pulsed
         self.pulse = Pulse(at_s=0.0)
         """The last state of the data process."""
+        self._heard_ns = 0
+        self.silent = False
+        """No pulse for SILENT_NS: the data process' loop hangs."""
         self.failures: Counter[str] = Counter()
         """Exceptions by name of the exporter (or `attribution`) that raised them."""
 
     def take(self, message: Message, now_ns: int) -> None:
         """One message from the data process."""
-        match message:
-            case Finished():
-                self._publish(self._room.arrive(message, now_ns))
-            case Pulse():
-                self.pulse = message
-                self._guarded("pulse", self._pulsed, message)
-            case Hello():
-                return  # the process was built from it before the office was
+        if isinstance(message, Finished):
+            self._publish(self._room.arrive(message, now_ns))
+        elif isinstance(message, Pulse):
+            self.pulse, self._heard_ns, self.silent = message, now_ns, False
+            self._guarded("pulse", self._pulsed, message)
 
     def evidence(self, id: str, source: str, report: EngineReport) -> None:
         """Late evidence for an exchange (a span)."""
@@ -67,6 +70,7 @@ class Office:
 
     def tick(self, now_ns: int) -> None:
         """About once a second: publishes who has waited long enough, lets exporters write."""
+        self.silent = now_ns - self._heard_ns > SILENT_NS
         self._publish(self._room.due(now_ns))
         for name, exporter in self._exporters.items():
             self._guarded(name, exporter.tick, now_ns)

@@ -10,7 +10,7 @@ from proxy.exporters.series import Series
 from proxy.messages import EngineState, Pulse
 from proxy.office import app
 from proxy.office.guard import Guard
-from proxy.office.office import Office
+from proxy.office.office import SILENT_NS, Office
 from proxy.records import Outcome
 from tests.support.records import breakdown, finished
 
@@ -72,6 +72,16 @@ def test_ready_while_one_engine_answers_and_work_is_taken(pulse: Pulse, status: 
     answer = get("/readyz", made(pulse))
     assert answer.status_code == status
     assert answer.json()["engines"] == {engine.name: engine.answers for engine in pulse.engines}
+
+
+def test_a_data_process_that_is_not_heard_of_is_not_ready() -> None:
+    office = made()
+    office.tick(SILENT_NS)
+    assert get("/readyz", office).status_code == 200
+    office.tick(SILENT_NS + 1)
+    assert get("/readyz", office).status_code == 503
+    office.take(Pulse(at_s=1.0, engines=(ENGINE,)), SILENT_NS + 2)
+    assert get("/readyz", office).status_code == 200
 
 
 def test_requests_come_newest_first_and_can_be_picked() -> None:

@@ -14,7 +14,9 @@ import pytest
 import structlog
 
 from proxy.clock import SystemClock
+from proxy.exporters.carry import load
 from proxy.exporters.reader import Unreadable, Wanted, lines
+from proxy.exporters.series import Series
 from proxy.messages import EngineState, Hello, Message, Pulse
 from proxy.office import main
 from proxy.office.channel import Receiver, Sender, encode
@@ -204,6 +206,32 @@ def test_the_office_lives_as_long_as_its_end_of_the_socketpair(tmp_path: Path) -
     run(test)
     structlog.reset_defaults()
     assert recorded(path) == 2
+
+
+def test_the_next_office_counts_on() -> None:
+    async def office(memory: Memory) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            ours, theirs = socket.socketpair()
+            port = int(taken.getsockname()[1])
+            sender = Sender(Hello(pid=1, version="0", live=False, admin_port=port, scrape_s=0))
+            sender.attach(ours)
+            serving = asyncio.create_task(main.serve(theirs, memory, SystemClock()))
+            sender.send(finished())
+            await sender.drain()
+            sender.finish()
+            await serving
+            sender.detach()
+
+    async def test() -> None:
+        with tempfile.TemporaryFile() as file:
+            for _ in range(2):
+                await office(Memory(file.fileno()))
+            series = Series()
+            load(series, Memory(file.fileno()).load() or b"")
+        assert sum(series.counters["requests"].sets.values()) == 2
+
+    run(test)
+    structlog.reset_defaults()
 
 
 def test_an_office_that_nobody_greets_ends() -> None:
