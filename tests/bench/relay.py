@@ -45,8 +45,9 @@ http {{ access_log off; client_body_temp_path {dir}; proxy_temp_path {dir}; fast
   uwsgi_temp_path {dir}; scgi_temp_path {dir};
   upstream engine {{ server 127.0.0.1:{engine}; keepalive 2048; }}
   server {{ listen 127.0.0.1:{port}; keepalive_requests 1000000;
-    location / {{ proxy_pass http://engine; proxy_http_version 1.1; proxy_set_header Connection ""; proxy_buffering off; }}
-  }} }}
+    location / {{
+      proxy_pass http://engine; proxy_http_version 1.1; proxy_set_header Connection ""; proxy_buffering off;
+  }} }} }}
 """
 LITELLM = """
 model_list:
