@@ -46,7 +46,7 @@ def live(heard: Sequence[Heard], now_ns: int) -> Group:
     for one in [one for one in heard if one.call.role == "stream" and not one.done][:8]:
         name = f"  stream {one.call.id[-1]}"
         table.add_row(name, Text(spark(one.stamps, now_ns), style="cyan"), f"{rate(one.stamps, now_ns):4d} tok/s")
-    return Group(table, Text("  " + "; ".join(others(heard)), style="dim"))
+    return Group(*([table] if table.row_count else []), Text("  " + "; ".join(others(heard)), style="dim"))
 
 
 def plain(heard: Sequence[Heard], now_ns: int) -> str:
@@ -122,7 +122,8 @@ def held_words(storm: Storm, held: Storm) -> str:
     """Act two, in a sentence for what it mends and one for what it does not."""
     times = storm.short_worst_s / held.short_worst_s if held.short_worst_s else 0.0
     return (
-        f"  The worst question is answered {times:.1f} times sooner; the last long prompt about when it was.\n"
+        f"  The worst question is answered {times:.1f} times sooner, the last long prompt\n"
+        "  about when it was.\n"
         "  The streams lose as much as before. That lever is the engine's own:\n"
         "  --long-prefill-token-threshold."
     )
@@ -144,8 +145,8 @@ def seen(storm: Storm, alone: Prefix, stamped: Prefix, clean: Prefix) -> list[st
     """What to take home."""
     return [
         f"First token: {_s(alone.ttft_s)} for {alone.prompt_tokens:,} tokens, {_s(stamped.ttft_s)} for "
-        f"{stamped.prompt_tokens:,}. It grows with the prompt.",
-        f"Speed: {alone.decode_rate:.0f} and {stamped.decode_rate:.0f} tokens a second. It hardly changes.",
+        f"{stamped.prompt_tokens:,}: it grows.",
+        f"Speed: {alone.decode_rate:.0f} and {stamped.decode_rate:.0f} tokens a second: it hardly changes.",
         "So a long system prompt costs the first token, not the rest.",
         f"Cached, it costs next to nothing: {_s(clean.ttft_s)}. A time stamp at its head",
         "makes it cost everything, every time. Put the time at the end.",

@@ -33,7 +33,7 @@ SECOND = 1_000_000_000
 
 def shown(*things: RenderableType) -> str:
     console = Console(width=80, record=True, file=io.StringIO())
-    console.print(*things, sep="\n")
+    console.print(*things, sep="\n", soft_wrap=True)
     return console.export_text()
 
 
