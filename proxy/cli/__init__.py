@@ -12,6 +12,8 @@ VERBS = {
     "serve": ("proxy.cli.serve:serve", "Relay requests to engines and tell where their time goes."),
     "demo": ("proxy.cli.demo:demo", "Three acts on an embedded engine: what long prompts and prefixes do to latency."),
     "sim": ("proxy.cli.sim:sim", "Run the embedded engine, which knows the truth about every request."),
+    "report": ("proxy.cli.report:report", "Percentiles, slowest requests and failures of what was recorded."),
+    "audit": ("proxy.cli.audit:audit", "Say how well prefix caching works, and what text breaks it."),
     "config": ("proxy.cli.config:config", "Check or print the settings."),
 }
 """Verb -> where it is, and what it is for; a new verb is one file and one line here."""

@@ -10,15 +10,25 @@ from typing import Any
 import click
 
 from proxy.cli import USAGE
+from proxy.cli.keys import keys
 from proxy.config import ConfigError, Loaded, leaves, load, masked
+from proxy.policy import rules, tenants
 
 FILE = click.Path(dir_okay=False, path_type=Path)
 
 
+def read(file: Path | None, flags: Mapping[str, Any]) -> Loaded:
+    """Settings from all sources, with the files that they name. Raises ConfigError."""
+    result = load(file, os.environ, flags)
+    rules(result.settings)
+    tenants(result.settings)
+    return result
+
+
 def loaded(file: Path | None, flags: Mapping[str, Any]) -> Loaded:
-    """Settings from all sources; a message and exit code 2 where they cannot stand."""
+    """The same; a message and exit code 2 where they cannot stand."""
     try:
-        return load(file, os.environ, flags)
+        return read(file, flags)
     except ConfigError as error:
         click.echo(f"phasegate: {error}", err=True)
         sys.exit(USAGE)
@@ -47,3 +57,6 @@ def show(file: Path | None, origin: bool) -> None:
     for key, value in leaves(result.settings):
         text = json.dumps(masked(value, key.rpartition(".")[2]))
         click.echo(f"{key} = {text}" + (f"  # {result.origins[key]}" if origin else ""))
+
+
+config.add_command(keys)

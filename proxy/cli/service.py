@@ -1,0 +1,203 @@
+"""Both processes at work, from the first look at the engines to the last record.
+
+The data process (this one) relays; the office is its child. SIGTERM and SIGINT drain, and a second one cuts; SIGHUP
+reads limits and keys anew and opens the record files anew.
+"""
+
+import asyncio
+import json
+import os
+import signal
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from importlib.metadata import version
+from urllib.parse import urlsplit
+
+import click
+import msgspec
+import structlog
+
+from proxy.app import DataApp
+from proxy.cli import USAGE
+from proxy.cli.listener import Listener
+from proxy.clock import SystemClock
+from proxy.config import ConfigError, Settings, Upstream, masked, split_address
+from proxy.fleet import Engine
+from proxy.messages import EngineAddress, Hello, Pulse
+from proxy.office.channel import Sender
+from proxy.office.process import OfficeProcess
+from proxy.pulse import beat, memory_bytes
+from proxy.transport import Wire
+
+USUAL = {11434: "Ollama", 8000: "vLLM", 8080: "llama.cpp", 30000: "SGLang"}
+"""Where engines listen by default; looked at when no engine is configured."""
+
+CUT_S = 2.0
+"""How long exchanges that were cut may take to end; each needs one turn of the loop."""
+
+KEEP_S = 30.0
+"""Between two writings of what outlives a restart: what a crash may lose of a budget."""
+
+log = structlog.get_logger("phasegate")
+
+
+class Service:
+    """Everything that runs. `reread` gives the settings anew; it raises ConfigError where they cannot stand.
+
+    Raises ConfigError for settings that name files which cannot be read.
+    """
+
+    # State: its parts, whether engines are looked for, and the wishes to stop (one for each signal).
+    def __init__(self, settings: Settings, reread: Callable[[], Settings]) -> None:
+        self._reread = reread
+        self._searching = not settings.upstream
+        if self._searching:
+            usual = tuple(Upstream(url=f"http://localhost:{port}") for port in USUAL)
+            settings = msgspec.structs.replace(settings, upstream=usual)
+        self._settings = settings
+        self._sender = Sender(hello(settings))
+        self._office = OfficeProcess(self._sender)
+        self._app = DataApp(
+            settings,
+            clock=SystemClock(),
+            transport=Wire(trust(settings.upstream)),
+            send=self._sender.send,
+            configured=not self._searching,
+        )
+        self._listener = Listener(self._app, *split_address(settings.listen, "listen"))
+        self._stops = asyncio.Queue[None]()
+
+    async def run(self) -> int:
+        """Serves until told to stop. The exit code."""
+        self._app.remember()
+        try:
+            await self._listener.start()
+        except OSError as error:
+            click.echo(f"phasegate: cannot listen on {self._settings.listen}: {error.strerror or error}", err=True)
+            return USAGE
+        self._on_signals()
+        office = asyncio.create_task(self._office.run())
+        await self._app.lookout.look_at_all()
+        click.echo("\n".join(self.banner()), err=True)
+        tasks = [
+            asyncio.create_task(self._app.lookout.watch()),
+            asyncio.create_task(beat(SystemClock(), self._state, self._sender.send)),
+            asyncio.create_task(self._keep()),
+        ]
+        await self._stops.get()
+        await self._drain()
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+        self._write_state()
+        await self._office.stop()
+        await office
+        return 0
+
+    async def _drain(self) -> None:
+        """Not ready at once; running streams may finish; what is left is cut."""
+        self._app.draining = True
+        self._sender.send(self._state())
+        self._listener.stop_accepting()
+        limit = self._settings.timeouts.drain_s
+        ended, again = asyncio.ensure_future(self._app.idle()), asyncio.ensure_future(self._stops.get())
+        await asyncio.wait((ended, again), timeout=limit or None, return_when=asyncio.FIRST_COMPLETED)
+        self._app.cut()
+        await asyncio.wait((ended,), timeout=CUT_S)
+        again.cancel()
+        ended.cancel()
+        self._listener.abort()
+        await self._app.aclose()
+
+    async def _keep(self) -> None:
+        while True:
+            await asyncio.sleep(KEEP_S)
+            self._write_state()
+
+    def _write_state(self) -> None:
+        try:
+            self._app.keep()
+        except OSError as error:
+            log.error("state_not_kept", file=self._settings.state, error=error.strerror)
+
+    def _on_signals(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stops.put_nowait, None)
+        loop.add_signal_handler(signal.SIGHUP, self._reload)
+
+    def _reload(self) -> None:
+        """Limits and keys anew, files anew. Settings that cannot stand are refused whole: the old ones stay."""
+        self._office.reopen()
+        try:
+            settings = self._reread()
+            self._app.reload(settings)
+        except ConfigError as error:
+            log.error("reload_refused", reason=str(error))
+        else:
+            log.info("reloaded", limits=len(settings.limit))
+
+    def _state(self) -> Pulse:
+        return replace(
+            self._app.state(),
+            malformed=self._listener.malformed,
+            frames_lost=self._sender.lost,
+            memory_bytes=memory_bytes(),
+        )
+
+    def banner(self) -> Iterable[str]:
+        """What was found, and what to export in the client."""
+        data, engines = self._settings.listen, [engine for engine in self._app.fleet.engines if engine.answers]
+        yield f"phasegate {version('phasegate')} listens on http://{data}, admin on http://{self._settings.admin}"
+        for engine in engines:
+            yield f"  {_engine_line(engine)}"
+        silent = [engine for engine in self._app.fleet.engines if not engine.answers]
+        if silent and not (engines and self._searching):
+            yield f"  no answer yet from {', '.join(map(_place, silent))}; looking again until there is"
+        yield "  point clients here:"
+        yield f"    OpenAI clients   export OPENAI_BASE_URL=http://{data}/v1"
+        yield f"    Ollama clients   export OLLAMA_HOST=http://{data}"
+
+
+def hello(settings: Settings) -> Hello:
+    """What the office must know."""
+    host, port = split_address(settings.admin, "admin")
+    return Hello(
+        pid=os.getpid(),
+        version=version("phasegate"),
+        config=json.dumps(masked(settings)),
+        admin_host=host,
+        admin_port=port,
+        admin_token=settings.admin_token,
+        admin_hosts=settings.admin_hosts,
+        records=settings.records,
+        store=settings.store,
+        store_days=settings.store_days,
+        store_mb=settings.store_mb,
+        models=settings.metrics.models,
+        tenants=settings.metrics.tenants,
+        live=not settings.quiet,
+        log_level=settings.log_level,
+        log_json=settings.log_json,
+        engines=tuple(
+            EngineAddress(name=engine.label, url=engine.url, api_key=engine.api_key, ca_file=engine.ca_file)
+            for engine in settings.upstream
+        ),
+        scrape_s=settings.scrape_s,
+    )
+
+
+def trust(engines: Iterable[Upstream]) -> dict[str, str]:
+    """CA files by authority."""
+    return {urlsplit(engine.url).netloc: engine.ca_file for engine in engines if engine.ca_file}
+
+
+def _engine_line(engine: Engine) -> str:
+    found, models = engine.fingerprint, engine.models
+    listed = ", ".join(models[:4]) + (f" and {len(models) - 4} more" if len(models) > 4 else "")
+    return f"{engine.name}  {found.kind} {found.version or ''}  {listed}".rstrip()
+
+
+def _place(engine: Engine) -> str:
+    usual = USUAL.get(engine.url.port or 0)
+    return f"{engine.name} ({usual})" if usual and not engine.configured else engine.name
