@@ -23,7 +23,7 @@ from proxy.office import logs
 from proxy.office.main import build, fetcher
 from proxy.office.scrape import Scraper
 from proxy.office.trends import trends
-from proxy.records import RequestRecord
+from proxy.records import Finished, RequestRecord
 from proxy.relay import Relay
 from proxy.tap import Tap
 from proxy.timeline import Recorder
@@ -54,21 +54,19 @@ class _Listening(Recorder):
 
 
 class HeardApp(DataApp):
-    """The data process, with an ear at the recorder of each exchange. `heard`: by request id."""
-
-    def __init__(self, *args: Any, **named: Any) -> None:
-        super().__init__(*args, **named)
-        self.heard: dict[str, Heard] = {}
+    """The data process, with an ear at the recorder of each exchange."""
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] == "http":
-            id = next((value.decode() for name, value in scope["headers"] if name.lower() == b"x-request-id"), "")
-            _HEARD.set(self.heard.setdefault(id, Heard()))
+        _HEARD.set(Heard())
         await super().__call__(scope, receive, send)
 
     def _tap(self, answer: Any, facts: Any, recorder: Recorder) -> tuple[Tap, bool]:
-        heard = _HEARD.get()
-        return super()._tap(answer, facts, _Listening(recorder, heard or Heard()))
+        return super()._tap(answer, facts, _Listening(recorder, heard_now()))
+
+
+def heard_now() -> Heard:
+    """What was heard in the exchange of this context; the record leaves in the same one."""
+    return _HEARD.get() or Heard()
 
 
 class InProcess:
@@ -92,6 +90,7 @@ class InProcess:
         self._scraping: asyncio.Task[None] | None = None
         self.app = HeardApp(self._settings, clock=loop.clock, transport=transport, send=self._take)
         self._by_id: dict[str, list[RequestRecord]] = {}
+        self._heard: dict[str, list[Heard]] = {}
         self._newest: RequestRecord | None = None
 
     async def start(self) -> None:
@@ -130,7 +129,8 @@ class InProcess:
         return self._exposition.render()[0].decode()
 
     def records(self, id: str) -> list[Record]:
-        return [said(record, self.app.heard.get(id, Heard())) for record in self._by_id.get(id, [])]
+        pairs = zip(self._by_id.get(id, []), self._heard.get(id, []), strict=True)
+        return [said(record, heard) for record, heard in pairs]
 
     def report(self) -> dict[str, float | None]:
         self._office.tick(self._loop.clock.now_ns())
@@ -155,6 +155,8 @@ class InProcess:
         return bugs(self._output.getvalue())
 
     def _take(self, message: Message) -> None:
+        if isinstance(message, Finished):
+            self._heard.setdefault(message.id, []).append(heard_now())
         self._office.take(message, self._loop.clock.now_ns())
         self._collect()
 

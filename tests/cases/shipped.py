@@ -13,7 +13,7 @@ import time
 import urllib.request
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from proxy.attribution.ladder import attribute
 from proxy.cli import serve
@@ -22,8 +22,8 @@ from proxy.office.findings import findings
 from proxy.records import Finished, RequestRecord
 from tests.cases.case import Case
 from tests.cases.exposition import Exposition, parse
-from tests.cases.inprocess import HeardApp
-from tests.cases.product import Heard, bugs, report_of, said, series, settings
+from tests.cases.inprocess import HeardApp, heard_now
+from tests.cases.product import bugs, report_of, said, series, settings
 from tests.cases.seen import Record
 
 START_S = 20.0
@@ -191,22 +191,23 @@ def main(arguments: list[str]) -> None:
 
     class Told(HeardApp):
         def __init__(self, *args: Any, **named: Any) -> None:
-            super().__init__(*args, **{**named, "send": self._tell(named["send"])})
-
-        def _tell(self, send: Callable[[Message], None]) -> Callable[[Message], None]:
-            def told(message: Message) -> None:
-                send(message)
-                if isinstance(message, Finished):
-                    breakdown = attribute(message)
-                    record = RequestRecord(message, breakdown, findings(message, breakdown))
-                    file.write(
-                        json.dumps({"id": message.id, "said": said(record, self.heard.get(message.id, Heard()))}) + "\n"
-                    )
-
-            return told
+            super().__init__(*args, **{**named, "send": telling(named["send"], file)})
 
     vars(serve)["DataApp"] = Told  # the one part that is not as shipped: it has an ear
     serve.serve(arguments[1:])
+
+
+def telling(send: Callable[[Message], None], file: TextIO) -> Callable[[Message], None]:
+    """`send`, which writes a line for each ended exchange."""
+
+    def told(message: Message) -> None:
+        send(message)
+        if isinstance(message, Finished):
+            breakdown = attribute(message)
+            record = RequestRecord(message, breakdown, findings(message, breakdown))
+            file.write(json.dumps({"id": message.id, "said": said(record, heard_now())}) + "\n")
+
+    return told
 
 
 if __name__ == "__main__":
