@@ -76,8 +76,8 @@ def audit(
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:
     """The JSON objects of a file; a line that is none ends the program with a word about it."""
-    opened = gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8")
-    with opened as lines:
+    opener = gzip.open if path.suffix == ".gz" else open
+    with opener(path, "rt", encoding="utf-8") as lines:
         for number, line in enumerate(lines, 1):
             if number % PROGRESS == 0:
                 click.echo(f"{number:,} requests read", err=True)

@@ -74,6 +74,8 @@ class Chain:
     """Tokens of the prompt, those beyond `LONGEST` included."""
     tail: bytes
     """The tokens after the last full block, packed."""
+    sizes: Sequence[int] = ()
+    """Tokens of each segment."""
 
     def usable(self, block: int) -> int:
         """Blocks that a cache can give at most: one token at least is always computed."""
@@ -136,6 +138,7 @@ class Chains:
     def chain(self, root: int, segments: Sequence[Segment]) -> Chain:
         """The chain of a rendered prompt."""
         keys: list[int] = []
+        sizes: list[int] = []
         parent, path, tokens, tail = root, root, 0, b""
         for segment in segments:
             path = hash((path, segment.marker, segment.text))
@@ -147,8 +150,9 @@ class Chains:
                 keys += step.keys
                 parent = keys[-1]
             tokens += step.tokens
+            sizes.append(step.tokens)
             tail = step.tail
-        return Chain(keys, tokens, tail)
+        return Chain(keys, tokens, tail, sizes)
 
     def of_ids(self, root: int, ids: Sequence[int]) -> Chain:
         """The chain of a prompt whose exact tokens are known."""

@@ -9,12 +9,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from proxy.prefixes.breakers import LEAST_REQUESTS, Breaker, Search
+from proxy.prefixes.breakers.documents import Document
+from proxy.prefixes.breakers.families import OTHER, Families, Family
+from proxy.prefixes.breakers.finder import LEAST_REQUESTS, Breaker, Finder
 from proxy.prefixes.canon import Encode, render
 from proxy.prefixes.chains import Chain, Chains, root_of
 from proxy.prefixes.curve import INFINITE, Curve, Stack, reach, reuse
-from proxy.prefixes.documents import Document
-from proxy.prefixes.families import OTHER, Families, Family
 from proxy.records import Prompt
 
 SAMPLE = 512
@@ -56,7 +56,7 @@ class Offline:
         self._capacities = tuple(capacities)
         self._secret = secret
         self._chains = Chains(encode, block)
-        self._search = Search(encode, block)
+        self._finder = Finder(encode, block)
         self._columns = {"reuse": Column(block, capacities), "reuse_prompt_only": Column(block, capacities)}
         self._curve = Curve()
         self._families = Families(secret)
@@ -99,11 +99,11 @@ class Offline:
         for name, documents in self._samples.items():
             if len(documents) < LEAST_REQUESTS:
                 strays[documents[0].root] += documents
-            for breaker in self._search.breakers(list(documents)):
+            for breaker in self._finder.breakers(list(documents)):
                 yield self._names[name], breaker
         for pool in strays.values():
             pool.sort(key=lambda document: document.at_s)
-            for breaker in self._search.breakers(pool[-SAMPLE:]):
+            for breaker in self._finder.breakers(pool[-SAMPLE:]):
                 yield OTHER, breaker
 
     def report(self, found: Sequence[tuple[str, Breaker]]) -> dict[str, Any]:
@@ -149,22 +149,7 @@ class Offline:
 
 def _breaker(family: str, breaker: Breaker, hours: float) -> dict[str, Any]:
     lost = {"tokens_per_hour": round(breaker.tokens_saved / hours)} if hours else {}
-    return {
-        "family": family,
-        "kind": breaker.kind,
-        "fix": breaker.fix,
-        "message": breaker.message,
-        "role": breaker.role,
-        "char": breaker.char,
-        "position_tokens": breaker.position_tokens,
-        "position_chars": breaker.position_chars,
-        "requests": len(breaker.ids),
-        "tokens_saved": breaker.tokens_saved,
-        **lost,
-        "hit_rate_then": round(breaker.hit_rate, 4),
-        "excerpts": list(breaker.excerpts),
-        "ids": list(breaker.ids),
-    }
+    return {"family": family, **breaker.row(), **lost}
 
 
 class Trace:

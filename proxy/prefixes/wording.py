@@ -65,7 +65,8 @@ def sentence(breaker: dict[str, Any], prefill_rate: float | None = None) -> str:
 def table(report: dict[str, Any], prefill_rate: float | None = None) -> str:
     """Breakers, the largest families and the curve, aligned."""
     if "vllm_rule_infinite" in report:
-        rows = [("capacity in tokens", "hit rate"), ("unlimited", _percent(report["vllm_rule_infinite"]))]
+        rows: list[tuple[str, ...]] = [("capacity in tokens", "hit rate")]
+        rows.append(("unlimited", _percent(report["vllm_rule_infinite"])))
         rows += [(f"{int(size):,}", _percent(rate)) for size, rate in report["vllm_rule_lru"].items()]
         return _aligned(rows)
     parts = [_breakers(report, prefill_rate), _families(report), _curve(report)]
@@ -73,7 +74,7 @@ def table(report: dict[str, Any], prefill_rate: float | None = None) -> str:
 
 
 def _breakers(report: dict[str, Any], rate: float | None) -> list[tuple[str, ...]]:
-    rows = [("breaker", "family", "where", "requests", "saves", "fix", "looks like")]
+    rows: list[tuple[str, ...]] = [("breaker", "family", "where", "requests", "saves", "fix", "looks like")]
     for one in report["breakers"]:
         where = f"message {one['message']} ({one['role']}), character {one['char']}"
         looks = " | ".join(one["excerpts"][:2])
@@ -82,7 +83,7 @@ def _breakers(report: dict[str, Any], rate: float | None) -> list[tuple[str, ...
 
 
 def _families(report: dict[str, Any]) -> list[tuple[str, ...]]:
-    rows = [("family", "requests", "prompt tokens", "reusable")]
+    rows: list[tuple[str, ...]] = [("family", "requests", "prompt tokens", "reusable")]
     largest = sorted(report["families"], key=lambda one: -int(one["prompt_tokens"]))
     for one in largest[:MOST]:
         share = _percent(one["reuse"] / max(1, one["prompt_tokens"]))

@@ -13,21 +13,126 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 from uuid import UUID
 
+from proxy.prefixes.breakers.documents import Document
 from proxy.prefixes.canon import render
-from proxy.prefixes.documents import Document
 from proxy.records import Message, Part, Prompt
 
-WORDS = (
-    "order parcel refund invoice customer window garden bicycle ticket station meeting manager policy deadline contract"
-    " battery tariff meter account reply handle approve check return collect measure forward describe repeat confirm"
-    " within before after without unless against every second written local public yellow narrow early spare quiet"
-    " kitchen harbour valley engine ladder copper timber lantern orchard saddle thunder velvet walnut anchor basket"
-    " candle desert effort fabric glacier hammer island jacket kernel lemon magnet needle oyster pepper quarter ribbon"
-).split()
-FIRST = (
-    "Anna Bruno Carla Dmitri Elisa Farid Grace Hana Ivan Jonas Kofi Lena Maria Noor Olga Pedro Rita Sven Tiago".split()
-)
-LAST = "Keller Barros Nguyen Okafor Lindqvist Moreira Sato Dubois Haddad Novak Silva Weber Rossi Tanaka".split()
+WORDS = [
+    "order",
+    "parcel",
+    "refund",
+    "invoice",
+    "customer",
+    "window",
+    "garden",
+    "bicycle",
+    "ticket",
+    "station",
+    "meeting",
+    "manager",
+    "policy",
+    "deadline",
+    "contract",
+    "battery",
+    "tariff",
+    "meter",
+    "account",
+    "reply",
+    "handle",
+    "approve",
+    "check",
+    "return",
+    "collect",
+    "measure",
+    "forward",
+    "describe",
+    "repeat",
+    "confirm",
+    "within",
+    "before",
+    "after",
+    "without",
+    "unless",
+    "against",
+    "every",
+    "second",
+    "written",
+    "local",
+    "public",
+    "yellow",
+    "narrow",
+    "early",
+    "spare",
+    "quiet",
+    "kitchen",
+    "harbour",
+    "valley",
+    "engine",
+    "ladder",
+    "copper",
+    "timber",
+    "lantern",
+    "orchard",
+    "saddle",
+    "thunder",
+    "velvet",
+    "walnut",
+    "anchor",
+    "basket",
+    "candle",
+    "desert",
+    "effort",
+    "fabric",
+    "glacier",
+    "hammer",
+    "island",
+    "jacket",
+    "kernel",
+    "lemon",
+    "magnet",
+    "needle",
+    "oyster",
+    "pepper",
+    "quarter",
+    "ribbon",
+]
+FIRST = [
+    "Anna",
+    "Bruno",
+    "Carla",
+    "Dmitri",
+    "Elisa",
+    "Farid",
+    "Grace",
+    "Hana",
+    "Ivan",
+    "Jonas",
+    "Kofi",
+    "Lena",
+    "Maria",
+    "Noor",
+    "Olga",
+    "Pedro",
+    "Rita",
+    "Sven",
+    "Tiago",
+]
+LAST = [
+    "Keller",
+    "Barros",
+    "Nguyen",
+    "Okafor",
+    "Lindqvist",
+    "Moreira",
+    "Sato",
+    "Dubois",
+    "Haddad",
+    "Novak",
+    "Silva",
+    "Weber",
+    "Rossi",
+    "Tanaka",
+]
 START = datetime(2026, 3, 2, tzinfo=UTC)
 
 Talk = list[Message]
@@ -395,8 +500,21 @@ def _docs_and_talk(scene: Scene, mended: bool) -> Prompt:
     return Prompt(messages=(say("system", f"{intro('found')}\n\n{found}"), *talk))
 
 
-MONTHS = "January February March April May June July August September October November December".split()
-DAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
+MONTHS = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+]
+DAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
 
 
 def long_date(scene: Scene) -> str:

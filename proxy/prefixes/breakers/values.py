@@ -7,6 +7,7 @@ date stays for a day, a session id stays for a conversation, a counter only rise
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 CLOCK = re.compile(
     r"(?<![\d:])(?:[01]?\d|2[0-4])[:.h][0-5]\d(?::[0-5]\d)?(?![\d:])|T\d{4,6}(?!\d)|\b\d{1,2}\s?[ap]\.?m\b", re.I
@@ -44,6 +45,12 @@ PERSON_LABEL = re.compile(r"user|name|customer|client|patient|member|account|age
 FEW = 8
 """Variants of one prompt are few: more distinct texts than this are data."""
 
+EDITS = 3
+"""Texts in one place that a prompt may have had one after the other because somebody worked on it."""
+
+MACHINE_MADE = ("timestamp", "date", "uuid", "session_id", "nonce", "counter")
+"""Kinds whose values change by themselves: two of them are enough to expect a third."""
+
 LONG_WORDS = 40
 """Words from which on a varying piece is a document, not a value."""
 
@@ -72,7 +79,7 @@ class Values:
     @property
     def switches(self) -> int:
         """How often a value differs from the one before."""
-        return sum(a != b for a, b in zip(self.texts, self.texts[1:], strict=False))
+        return sum(a != b for a, b in pairwise(self.texts))
 
     @property
     def returns(self) -> bool:
@@ -115,9 +122,10 @@ def kind_of(values: Values) -> str:
     return "other"
 
 
-def machine_made(kind: str) -> bool:
-    """A value of this kind is written by a program and changes by itself: two of them are enough to expect a third."""
-    return kind in ("timestamp", "date", "uuid", "session_id", "nonce", "counter")
+def recurs(values: Values) -> bool:
+    """Whether the place will vary again: what a program writes will, and so will many texts, or few that come back. A
+    prompt that was edited once or twice will not."""
+    return values.distinct > EDITS or values.returns or (values.distinct > 1 and kind_of(values) in MACHINE_MADE)
 
 
 def _most(pattern: "re.Pattern[str]") -> Callable[[Values], bool]:
@@ -146,18 +154,17 @@ def _scrambled(text: str) -> bool:
 
 
 def _random(word: str) -> bool:
-    changes = sum(a.isdigit() != b.isdigit() for a, b in zip(word, word[1:], strict=False))
+    changes = sum(a.isdigit() != b.isdigit() for a, b in pairwise(word))
     return changes >= 2 or word.isdigit() or re.fullmatch(r"[0-9a-f]{8,}", word) is not None
 
 
 def _timestamp(values: Values) -> bool:
+    """A time of day that changes while a conversation lasts, or stands beside a date."""
     if _most(UUID)(values):
         return False
-    return (
-        (_most(CLOCK)(values) or (_most(EPOCH)(values) and values.distinct > 1))
-        and not values.steady(values.talks)
-        or (_most(CLOCK)(values) and values.share(FIGURES.search) >= 0.5)
-    )
+    clock = _most(CLOCK)(values)
+    changes = (clock or _most(EPOCH)(values)) and not values.steady(values.talks)
+    return changes or (clock and values.share(FIGURES.search) >= 0.5)
 
 
 def _date(values: Values) -> bool:

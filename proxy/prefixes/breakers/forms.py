@@ -7,13 +7,16 @@ longer, that form is what parts them.
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from unicodedata import normalize
 
-from proxy.prefixes.documents import Document, agreement
+from proxy.prefixes.breakers.documents import Document, Parting, Repair, agreement
 
 FURTHER = 48
 """Characters on which two texts must go on to agree once they have one form: more than a chance agreement."""
+
+WINDOW = 8 * FURTHER
+"""Characters that are compared: one form can change several of them in a row."""
 
 STANDARD = ("bom", "unicode_norm", "trailing_space", "whitespace")
 """Kinds whose form is a fit text itself, for texts that differ in more than their form."""
@@ -27,14 +30,17 @@ _BLANKS = (
 )
 _GROUPED = re.compile(r"\d[\d.,'\u2019\u00a0\u202f ]*\d")
 _SEPARATORS = re.compile(r"[.,'\u2019\u00a0\u202f ]")
-_QUOTES = {ord(a): b for a, b in zip("\u2018\u2019\u201c\u201d\u2013\u2014\u2026\u00a0", "''\"\"--. ", strict=True)}
+_CENTS = re.compile(r"[.,](\d{1,2})\Z")
+_SIGNS = str.maketrans("\u2018\u2019\u201c\u201d\u2013\u2014\u00a0", "''\"\"-- ")
 
 
 def _number(match: "re.Match[str]") -> str:
+    """A number without the signs that group its digits, a point before its cents."""
     text = match.group()
-    cents = re.search(r"[.,](\d{1,2})$", text)
-    whole = _SEPARATORS.sub("", text[: cents.start()] if cents else text)
-    return f"{whole}.{cents.group(1)}" if cents else whole
+    cents = _CENTS.search(text)
+    if cents is None:
+        return _SEPARATORS.sub("", text)
+    return f"{_SEPARATORS.sub('', text[: cents.start()])}.{cents.group(1)}"
 
 
 def _blanks(text: str) -> str:
@@ -49,7 +55,7 @@ FORMS: dict[str, Callable[[str], str]] = {
     "trailing_space": lambda text: _TRAILING.sub("", text),
     "whitespace": _blanks,
     "locale_number": lambda text: _GROUPED.sub(_number, text),
-    "other": lambda text: normalize("NFKC", text.translate(_QUOTES)).casefold(),
+    "other": lambda text: normalize("NFKC", text.translate(_SIGNS)).casefold(),
 }
 """By kind, the smallest change first. `other`: typographic signs and letter case."""
 
@@ -62,7 +68,7 @@ def form_of(one: str, other: str) -> str | None:
 def form_between(one: str, other: str, char: int) -> str | None:
     """The form that lets two texts, which part at `char`, agree for a good while longer, or to their end."""
     at = max(0, char - FURTHER)
-    mine, theirs = (text[at : at + 8 * FURTHER] for text in (one, other))
+    mine, theirs = one[at : at + WINDOW], other[at : at + WINDOW]
     for kind, form in FORMS.items():
         a, b = form(mine), form(theirs)
         if a == b or agreement(a, b) >= char - at + FURTHER:
@@ -70,37 +76,49 @@ def form_between(one: str, other: str, char: int) -> str | None:
     return None
 
 
-@dataclass(slots=True)
-class Unifier:
-    """Gives texts that differ in their form alone the form that most of them have."""
+def another_form(parting: Parting) -> tuple[str, Repair] | None:
+    """The same text in another form."""
+    kind = form_between(parting.mine.text, parting.other.text, parting.char)
+    return None if kind is None else (kind, OneForm(kind, parting.mine.role))
 
-    # State: texts, whole and by line, as most members have them, by their form.
+
+@dataclass(frozen=True, slots=True)
+class OneForm:
+    """Gives texts that differ in their form alone the form that most of them have."""
 
     kind: str
     role: str
-    _usual: dict[str, str] = field(default_factory=dict)
+    fix = "normalise"
 
-    def learn(self, documents: Sequence[Document]) -> None:
-        """See how often each form stands in the family."""
-        form, counts = FORMS[self.kind], Counter[str]()
+    def carries(self, document: Document) -> bool:
+        """Whatever has text of the role."""
+        return document.has(self.role)
+
+    def mend(self, documents: Sequence[Document]) -> list[Document]:
+        """All prompts in one form."""
+        usual = self._usual(documents)
+        return [self._unified(document, usual) for document in documents]
+
+    def _usual(self, documents: Sequence[Document]) -> dict[str, str]:
+        """Texts, whole and by line, as most members have them, by their form."""
+        counts: Counter[str] = Counter()
         for document in documents:
-            for _, segment in document.content():
-                if segment.role == self.role:
-                    counts.update((segment.text, *segment.text.splitlines(keepends=True)))
+            for _, segment in document.content(self.role):
+                counts.update((segment.text, *segment.text.splitlines(keepends=True)))
+        usual: dict[str, str] = {}
         for text, _ in counts.most_common():
-            self._usual.setdefault(form(text), text)
+            usual.setdefault(FORMS[self.kind](text), text)
+        return usual
 
-    def unify(self, document: Document) -> Document:
-        """The prompt in one form."""
-        for index, segment in list(document.content())[::-1]:
-            if segment.role == self.role:
-                document = document.edited(index, self._text(segment.text))
+    def _unified(self, document: Document, usual: dict[str, str]) -> Document:
+        for index, segment in document.content(self.role):
+            document = document.edited(index, self._text(segment.text, usual))
         return document
 
-    def _text(self, text: str) -> str:
+    def _text(self, text: str, usual: dict[str, str]) -> str:
         form = FORMS[self.kind]
-        if (usual := self._usual.get(form(text))) is not None:
-            return usual
+        if (found := usual.get(form(text))) is not None:
+            return found
         if self.kind in STANDARD:
             return form(text)
-        return "".join(self._usual.get(form(line), line) for line in text.splitlines(keepends=True))
+        return "".join(usual.get(form(line), line) for line in text.splitlines(keepends=True))

@@ -6,9 +6,9 @@ A family alone is enough: prompts of other families share less than a block with
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from proxy.prefixes.breakers.documents import Document
 from proxy.prefixes.canon import Encode
 from proxy.prefixes.chains import Chains
-from proxy.prefixes.documents import Document
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """Families: prompts of one application, recognised although they part early.
 
-The head of a prompt (system prompt and tools, else the leading text) becomes a sketch: the smallest hashes of its runs of
-words (bottom-k MinHash, Broder 1997). Two heads are of one family when a good part of these agree: a
-time stamp, another order or another line end change few of them, another application changes nearly all.
+The head of a prompt (system prompt and tools, else the leading text) becomes a sketch: the smallest hashes of its runs
+of words (bottom-k MinHash, Broder 1997). Two heads are of one family when a good part of these agree: a time stamp,
+another order or another line end change few of them, another application changes nearly all.
 """
 
 from collections import Counter, OrderedDict
@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from unicodedata import normalize
 
+from proxy.prefixes.breakers.documents import head_of, shingles
 from proxy.prefixes.canon import Segment
-from proxy.prefixes.documents import head_of, shingles
 
 RUN = 6
 """Words a shingle: long enough that two texts with the same phrases and other numbers share few."""

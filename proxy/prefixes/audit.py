@@ -1,0 +1,159 @@
+"""The joint: one `Audit` per engine gives verdicts to the data process.
+
+Order of life: `predict` (before the door: what this engine could take from its cache; changes nothing), `dispatched`
+(the engine has the prompt: its blocks are visible at once), `ended` (the answer's blocks too; the bins, settled with
+what the engine says). All of it is synchronous and bounded. Texts that are new and long are best encoded elsewhere
+first: `strange` names them, `learn` takes their tokens.
+"""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import replace
+
+from proxy.prefixes.caches import Cache, Reading, Texts, replicas_of
+from proxy.prefixes.canon import render
+from proxy.prefixes.chains import Chain, root_of
+from proxy.prefixes.inferred import Inferred, PrefillTimes
+from proxy.prefixes.ledger import Ledger, Sight, split
+from proxy.records import EngineReport, PrefixVerdict, Prompt, RequestFacts, Usage
+
+OPEN = 4_096
+"""Requests remembered between their look-up and their end; more are never in flight."""
+
+PLAUSIBLE = (0.5, 2.0)
+"""Engine's tokens over ours: outside, somebody counts something else."""
+
+TREND = 0.2
+"""Weight of the newest ratio: after a dozen requests the share of the engine's template is known."""
+
+
+class Audit:
+    """The prefix audit of one engine."""
+
+    # State: the engine's cache, requests in flight, the ledger, prefill times and token ratio per model.
+
+    def __init__(self, texts: Texts, cache: Cache, replicas: Sequence[Cache] = ()) -> None:
+        """`replicas`: caches of the engines that serve the same models; this one's may be among them."""
+        self.ledger = Ledger()
+        self._texts = texts
+        self._cache = cache
+        self._replicas = replicas
+        self._open: OrderedDict[str, Reading] = OrderedDict()
+        self._times: dict[str, PrefillTimes] = {}
+        self._ratios: dict[str, float] = {}
+
+    def strange(self, prompt: Prompt) -> list[str]:
+        """Texts of a prompt that would have to be tokenised; long ones are best done elsewhere, for `learn`."""
+        return self._cache.chains.strange(render(prompt))
+
+    def learn(self, text: str, ids: Sequence[int]) -> None:
+        """Take the tokens of a text that was encoded elsewhere."""
+        self._cache.chains.learn(text, ids)
+
+    def predict(self, id: str, facts: RequestFacts, now_ns: int) -> PrefixVerdict | None:
+        """What this engine could take from its cache; None where the body holds no prompt. Changes no cache."""
+        if facts.prompt is None or facts.route != "inference":
+            return None
+        reading = self._open[id] = self._read(id, facts.model or "", facts.prompt)
+        if len(self._open) > OPEN:
+            self._open.popitem(last=False)
+        return reading.verdict
+
+    def dispatched(self, id: str, facts: RequestFacts, now_ns: int) -> PrefixVerdict | None:
+        """The engine has the prompt. The verdict is that of `predict`, which need not have been asked before."""
+        if id not in self._open:
+            self.predict(id, facts, now_ns)
+        reading = self._open.get(id)
+        if reading is None:
+            return None
+        if not reading.begun:
+            reading.begun = True
+            self._cache.begin(reading)
+        return reading.verdict
+
+    def ended(self, id: str, text: str, usage: Usage | None) -> PrefixVerdict | None:
+        """The exchange is over; `text` is what the engine wrote, as far as it was seen. The verdict, settled."""
+        reading = self._open.pop(id, None)
+        if reading is None or not reading.begun:
+            return None
+        self._cache.end(reading, text)
+        sight, reported = self._settled(reading, usage)
+        verdict = self._verdict(sight, reported)
+        if usage is not None or text:
+            self.ledger.add(sight, verdict.bins, reported)
+        return verdict
+
+    def inferred(self, model: str, tokens: int | None, report: EngineReport | None) -> Inferred | None:
+        """Cached tokens by prefill time, for an engine that does not say. Every call is also a sample."""
+        if tokens is None or report is None or report.prefill_ns is None:
+            return None
+        times = self._times.setdefault(model, PrefillTimes())
+        times.add(tokens, report.prefill_ns)
+        return times.cached(tokens, report.prefill_ns)
+
+    def restarted(self) -> None:
+        """The engine began anew: its cache is empty."""
+        self._cache.clear()
+
+    def _read(self, id: str, model: str, prompt: Prompt) -> Reading:
+        root = root_of(self._texts.secret, model, prompt.salt)
+        segments = render(prompt)
+        chains = tuple(self._chains(root, prompt))
+        unseen = Sight(sum(chain.tokens for chain in chains), 0, 0, 0, 0, 0)
+        reading = Reading(id, model, root, prompt, segments, chains, unseen, PrefixVerdict(self._cache.block, 0))
+        reading.sight = self._sight(reading)
+        reading.verdict = self._verdict(self._scaled(reading, None), None)
+        return reading
+
+    def _chains(self, root: int, prompt: Prompt) -> list[Chain]:
+        """One chain for each prompt of the request."""
+        chains = self._cache.chains
+        if prompt.ids:
+            return [chains.of_ids(root, ids) for ids in prompt.ids]
+        if len(prompt.texts) > 1:
+            return [chains.chain(root, render(replace(prompt, texts=(text,)))) for text in prompt.texts]
+        return [chains.chain(root, render(prompt))]
+
+    def _sight(self, reading: Reading) -> Sight:
+        look = self._cache.look(reading)
+        others = replicas_of(self._replicas, self._cache)
+        elsewhere = max((other.look(reading).resident for other in others), default=0)
+        repeated = self._texts.repeated(reading, max(look.infinite, elsewhere))
+        return Sight(reading.sight.tokens, look.usable, look.resident, look.infinite, elsewhere, repeated)
+
+    def _verdict(self, sight: Sight, reported: int | None) -> PrefixVerdict:
+        return PrefixVerdict(
+            block=self._cache.block,
+            tokens=sight.tokens,
+            expected=sight.resident,
+            attainable=sight.resident if self._cache.capacity is not None else None,
+            infinite=sight.infinite,
+            bins=split(sight, reported),
+        )
+
+    def _settled(self, reading: Reading, usage: Usage | None) -> tuple[Sight, int | None]:
+        """What was seen, in the engine's tokens, and the cached tokens that it reports."""
+        if usage is None or usage.prompt_tokens is None:
+            return self._scaled(reading, None), None
+        ratio = usage.prompt_tokens / max(1, reading.sight.tokens)
+        if not reading.exact and PLAUSIBLE[0] <= ratio <= PLAUSIBLE[1]:
+            before = self._ratios.get(reading.model, ratio)
+            self._ratios[reading.model] = before + TREND * (ratio - before)
+        return self._scaled(reading, usage.prompt_tokens), usage.cached_tokens
+
+    def _scaled(self, reading: Reading, tokens: int | None) -> Sight:
+        """What was seen, in the engine's tokens: by this request's own ratio, else by the model's."""
+        sight, block = reading.sight, self._cache.block
+        ratio = 1.0 if reading.exact else self._ratios.get(reading.model, 1.0)
+        if tokens is not None and PLAUSIBLE[0] <= tokens / max(1, sight.tokens) <= PLAUSIBLE[1]:
+            ratio = tokens / max(1, sight.tokens)
+        if ratio == 1.0:
+            return sight
+        whole = round(sight.tokens * ratio)
+        usable = max(0, whole - 1) // block * block
+
+        def scaled(count: int) -> int:
+            return min(usable, round(count * ratio / block) * block)
+
+        cached = (scaled(sight.resident), scaled(sight.infinite), scaled(sight.elsewhere))
+        return Sight(whole, usable, *cached, round(sight.repeated * ratio))

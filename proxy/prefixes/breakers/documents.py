@@ -1,0 +1,175 @@
+"""Prompts as the search sees them: a rendered prompt with its moment and its answer, and where two of them part."""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+from zlib import crc32
+
+from proxy.prefixes.canon import LEADS, Segment, text_of
+
+Segments = tuple[Segment, ...]
+
+HEAD_ROLES = (*LEADS, "tools", "prompt")
+"""Content that the application writes, not its client."""
+
+RUN = 5
+"""Words a shingle, to find the earlier prompt with most in common."""
+
+EVERY = 4
+"""One shingle in so many is kept: a prompt of 1,000 words has 250."""
+
+_WORD = re.compile(r"\w+")
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One prompt of the sample. Lives in memory only."""
+
+    id: str
+    at_s: float
+    """Arrival, seconds; only differences and days matter."""
+    root: int
+    """Start of its chain: prompts with different roots share nothing."""
+    segments: Segments
+    answer: str | None = None
+    """What the engine wrote, if known."""
+
+    def edited(self, index: int, text: str) -> "Document":
+        """The same prompt with another text in one segment; an empty one goes."""
+        changed = self.segments[index]._replace(text=text)
+        segments = (*self.segments[:index], *([changed] if text else ()), *self.segments[index + 1 :])
+        return replace(self, segments=segments)
+
+    def whole(self) -> Segments:
+        """The prompt and, as one more segment, its answer."""
+        if not self.answer:
+            return self.segments
+        return (*self.segments, Segment(self.answer, 0, -1, "assistant"))
+
+    def content(self, role: str | None = None) -> Iterator[tuple[int, Segment]]:
+        """Segments that hold somebody's words (of this role), with their index; the last one first, so that they may
+        be edited meanwhile."""
+        for index in range(len(self.segments) - 1, -1, -1):
+            segment = self.segments[index]
+            if segment.role and not segment.marker and (role is None or segment.role == role):
+                yield index, segment
+
+    def has(self, role: str) -> bool:
+        """Whether there are words of this role."""
+        return next(self.content(role), None) is not None
+
+
+class Repair(Protocol):
+    """A change of prompts that lets them share more. Frozen, so that equal ones can be told to be the same."""
+
+    @property
+    def fix(self) -> str:
+        """`move`, `reorder`, `normalise` or `keep`."""
+        ...
+
+    def carries(self, document: Document) -> bool:
+        """Whether a prompt has what is repaired."""
+        ...
+
+    def mend(self, documents: Sequence[Document]) -> list[Document]:
+        """The prompts, repaired."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Parting:
+    """Where a prompt leaves the earlier one that it has most in common with."""
+
+    later: Document
+    earlier: Document
+    index: int
+    """Segment in which they part."""
+    char: int
+    """Characters of that segment on which they agree."""
+
+    @property
+    def mine(self) -> Segment:
+        """The later prompt's segment."""
+        return self.later.whole()[self.index]
+
+    @property
+    def other(self) -> Segment:
+        """The earlier prompt's segment."""
+        return self.earlier.whole()[self.index]
+
+    @property
+    def comparable(self) -> bool:
+        """Both are words of the same role."""
+        mine, other = self.mine, self.other
+        return not mine.marker and not other.marker and bool(mine.role) and mine.role == other.role
+
+    @property
+    def position(self) -> int:
+        """Characters of the rendered text on which they agree."""
+        return len(text_of(self.later.whole()[: self.index])) + self.char
+
+
+def agreement(one: str, other: str) -> int:
+    """Characters that two texts share from their start: bisection over slices, each compared in C."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def parting(later: Document, earlier: Document) -> Parting | None:
+    """Where two prompts, each with its answer, part; None where one of them goes on where the other ends."""
+    for index, (a, b) in enumerate(zip(later.whole(), earlier.whole(), strict=False)):
+        if a.text != b.text or a.marker != b.marker:
+            return Parting(later, earlier, index, 0 if a.marker != b.marker else agreement(a.text, b.text))
+    return None
+
+
+def nearest(documents: Sequence[Document]) -> list[tuple[int, int]]:
+    """For each document the earlier one with which it has most in common, wherever it stands; the latest of equals."""
+    sketches: list[set[int]] = []
+    pairs = []
+    for number, document in enumerate(documents):
+        text = "\n".join(segment.text for segment in document.whole() if segment.role)
+        sketch = {item for item in shingles(text, RUN) if item % EVERY == 0}
+        if sketches:
+            best = max(range(number), key=lambda earlier: (len(sketches[earlier] & sketch), earlier))
+            pairs.append((number, best))
+        sketches.append(sketch)
+    return pairs
+
+
+def shingles(text: str, size: int) -> set[int]:
+    """Hashes of all runs of `size` words, whatever stands between them; of all words where there are fewer."""
+    found = _WORD.findall(text.lower())
+    return {crc32(" ".join(found[k : k + size]).encode()) for k in range(max(1, len(found) - size + 1))}
+
+
+def canonical(text: str) -> str | None:
+    """A JSON value with its keys sorted; None where the text is no JSON."""
+    try:
+        return json.dumps(json.loads(text), sort_keys=True)
+    except ValueError:
+        return None
+
+
+def head_of(segments: Iterable[Segment]) -> str:
+    """What the application wrote: system prompt and tools, else the first message or raw prompt."""
+    texts = [segment for segment in segments if segment.role and not segment.marker]
+    lead = [_tools(segment.text) if segment.role == "tools" else segment.text for segment in texts if _leads(segment)]
+    return "\n".join(lead) if lead else "".join(segment.text for segment in texts[:1])
+
+
+def _leads(segment: Segment) -> bool:
+    return segment.role in HEAD_ROLES
+
+
+def _tools(text: str) -> str:
+    """A list of tools, the keys of each in one order."""
+    return "\n".join(canonical(line) or line for line in text.split("\n"))

@@ -1,0 +1,171 @@
+"""The search: the few characters that keep the prompts of a family from sharing what they have in common.
+
+Repairs are proposed, and made in the order in which they stand in the prompt; the family is run through an infinite
+cache after each. What that saves is the cost of the breaker, and a repair that saves little is no breaker at all.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from proxy.prefixes.breakers.counterfactual import Outcome, Replay
+from proxy.prefixes.breakers.documents import Document, agreement, nearest
+from proxy.prefixes.breakers.masks import mask
+from proxy.prefixes.breakers.proposals import Proposal, proposals
+from proxy.prefixes.canon import Encode, text_of
+from proxy.prefixes.shadow import common
+
+LEAST_TOKENS = 1_500
+"""A breaker costs at least this many tokens over the sample ..."""
+LEAST_SHARE = 0.015
+"""... and this part of the family's prompt tokens ..."""
+LEAST_REQUESTS = 8
+"""... and this many requests have it: nobody should be woken for two odd prompts."""
+
+STEPS = 8
+"""Rounds of proposals in one family."""
+
+NEAR = 200
+"""Proposals this many characters from the first one may speak of the same thing: the one that saves most is right."""
+
+RIVALS = 4
+"""Of those, so many are tried, those with most carriers first."""
+
+EXCERPTS = 3
+"""Values that a breaker is shown by: the first of different form."""
+
+
+@dataclass(frozen=True, slots=True)
+class Breaker:
+    """One breaker of one family."""
+
+    kind: str
+    fix: str
+    """`move` the span to the end, `reorder`, `normalise` to one form, or `keep` what was dropped."""
+    ids: tuple[str, ...]
+    """Requests that have the element."""
+    message: int
+    role: str
+    char: int
+    """First character that varies, in the text of the message."""
+    position_tokens: int
+    position_chars: int
+    """Where requests depart from their repaired form, median over those that do; in the rendered prompt."""
+    tokens_saved: int
+    """Tokens that would not have been computed again, over the sample."""
+    hit_rate: float
+    """Of the family, had this and all breakers before it been mended."""
+    excerpts: tuple[str, ...]
+    """Some of its values, masked unless text may be shown."""
+
+    def row(self) -> dict[str, Any]:
+        """As JSON can say it."""
+        return {
+            "kind": self.kind,
+            "fix": self.fix,
+            "message": self.message,
+            "role": self.role,
+            "char": self.char,
+            "position_tokens": self.position_tokens,
+            "position_chars": self.position_chars,
+            "requests": len(self.ids),
+            "tokens_saved": self.tokens_saved,
+            "hit_rate_then": round(self.hit_rate, 4),
+            "excerpts": list(self.excerpts),
+            "ids": list(self.ids),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A proposal, tried."""
+
+    proposal: Proposal
+    documents: list[Document]
+    outcome: Outcome
+    saved: int
+
+
+class Finder:
+    """Finds the breakers of one family; the work is bounded by the documents it is given."""
+
+    # State: none between families but the tokens of texts already seen.
+
+    def __init__(self, encode: Encode, block: int = 16, capture_text: bool = False) -> None:
+        """`capture_text`: excerpts show the text itself, not only its form."""
+        self._replay = Replay(encode, block)
+        self._show: Callable[[str], str] = str if capture_text else mask
+
+    def breakers(self, documents: Sequence[Document]) -> Iterator[Breaker]:
+        """The breakers of a family, in the order in which they stand in its prompts."""
+        if len(documents) < LEAST_REQUESTS:
+            return
+        current, before = list(documents), self._replay.run(documents)
+        least = max(LEAST_TOKENS, LEAST_SHARE * sum(before.tokens))
+        for best in self._trials(current, before, nearest(documents)):
+            if best.saved >= least and len(best.proposal.carriers) >= LEAST_REQUESTS:
+                yield self._breaker(documents, current, best)
+            if best.saved > 0:
+                current[:] = best.documents
+
+    def _trials(self, current: list[Document], before: Outcome, pairs: Sequence[tuple[int, int]]) -> Iterator[Trial]:
+        """The best repair of each round; the caller changes `current` when it takes one."""
+        tried: set[tuple[str, tuple[int, ...]]] = set()
+        for _ in range(STEPS):
+            found = [one for one in proposals(current, pairs) if (one.kind, one.carriers) not in tried]
+            if not found:
+                return
+            rivals = _rivals(found)
+            tried |= {(one.kind, one.carriers) for one in rivals}
+            best = max((self._try(one, current, before) for one in rivals), key=lambda trial: trial.saved)
+            yield best
+            if best.saved > 0:
+                before = best.outcome
+
+    def _try(self, proposal: Proposal, current: Sequence[Document], before: Outcome) -> Trial:
+        mended = proposal.repair.mend(current)
+        after = self._replay.run(mended)
+        return Trial(proposal, mended, after, gain(proposal.repair.fix, before, after))
+
+    def _breaker(self, documents: Sequence[Document], current: Sequence[Document], trial: Trial) -> Breaker:
+        proposal, first = trial.proposal, trial.proposal.first
+        departures = self._departures(documents, proposal.repair.mend(documents))
+        tokens, chars = zip(*(departures or self._departures(current, trial.documents)), strict=True)
+        return Breaker(
+            kind=proposal.kind,
+            fix=proposal.repair.fix,
+            ids=tuple(documents[number].id for number in proposal.carriers),
+            message=first.mine.message,
+            role=first.mine.role,
+            char=first.char,
+            position_tokens=int(median(tokens)),
+            position_chars=int(median(chars)),
+            tokens_saved=trial.saved,
+            hit_rate=sum(trial.outcome.reuse) / max(1, sum(trial.outcome.tokens)),
+            excerpts=tuple(dict.fromkeys(map(self._show, proposal.excerpts)))[:EXCERPTS],
+        )
+
+    def _departures(self, documents: Sequence[Document], mended: Sequence[Document]) -> list[tuple[int, int]]:
+        """Tokens and characters up to which each prompt that is changed agrees with its mended form."""
+        return [
+            (
+                common(self._replay.packed(one), self._replay.packed(other)),
+                agreement(text_of(one.segments), text_of(other.segments)),
+            )
+            for one, other in zip(documents, mended, strict=True)
+            if one.segments != other.segments
+        ]
+
+
+def _rivals(found: Sequence[Proposal]) -> list[Proposal]:
+    first = min(one.first.position for one in found)
+    near = [one for one in found if one.first.position <= first + NEAR]
+    return sorted(near, key=lambda one: (-len(one.carriers), one.first.position))[:RIVALS]
+
+
+def gain(fix: str, before: Outcome, after: Outcome) -> int:
+    """Tokens saved. A span that moves has still to be computed, so there only reuse counts."""
+    if fix == "move":
+        return sum(after.reuse) - sum(before.reuse)
+    return before.fresh - after.fresh

@@ -1,0 +1,175 @@
+"""The same items in another order: tools, the keys of a JSON object, worked examples in a text.
+
+Items are what a list is made of: lines of the list of tools, paragraphs or lines of a text. The pool of a family is the
+items that come back in many members. The repair gives the items of the pool, wherever they stand, the order in which
+they were first seen; what is not of the pool stays in its place.
+"""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from proxy.prefixes.breakers.documents import Document, Parting, Repair, canonical
+
+POOL = 0.25
+"""An item belongs to the pool when this part of the members has it: examples may be drawn from a larger set."""
+
+ITEM = 24
+"""Characters of an item of text; shorter ones are labels and rules."""
+
+SHARED = 3
+"""Items that two texts must have in common: two may be swapped by chance."""
+
+SEPARATORS = ("\n\n", "\n")
+"""What parts the items of a list, the coarser first."""
+
+_LABEL = re.compile(r"\A\W*(?:[^\W\d_]{1,12}\s*)?[#(\[]?\d{1,3}[\])}.:]+\s*")
+"""A numbered label: it belongs to the place, not to the item."""
+
+_OPENING = re.compile(r"[{\[]")
+_DECODER = json.JSONDecoder()
+
+
+def other_order(parting: Parting) -> tuple[str, Repair] | None:
+    """The same tools, keys or examples in another order."""
+    mine, other, char = parting.mine, parting.other, parting.char
+    if mine.role == "tools" and permuted(mine.text, other.text, char, "\n"):
+        return "tool_order", ItemsInOrder("tools", "\n")
+    if same_objects(mine.text, other.text, char):
+        return "json_key_order", KeysInOrder(mine.role)
+    for separator in SEPARATORS:
+        if permuted(mine.text, other.text, char, separator):
+            return "fewshot_order", ItemsInOrder(mine.role, separator)
+    return None
+
+
+# --- keys -------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class KeysInOrder:
+    """Gives JSON objects that differ in the order of their keys alone the order first seen."""
+
+    role: str
+    fix = "reorder"
+
+    def carries(self, document: Document) -> bool:
+        """Whatever has text of the role."""
+        return document.has(self.role)
+
+    def mend(self, documents: Sequence[Document]) -> list[Document]:
+        """All prompts with every object's keys in one order."""
+        first: dict[str, str] = {}
+        return [self._ordered(document, first) for document in documents]
+
+    def _ordered(self, document: Document, first: dict[str, str]) -> Document:
+        for index, segment in document.content(self.role):
+            document = document.edited(index, _with(first, segment.text))
+        return document
+
+
+def _with(first: dict[str, str], text: str) -> str:
+    """A text with the objects in it in their first form; forms that are new are remembered."""
+    done, out = 0, []
+    for begin, end in objects(text):
+        piece = text[begin:end]
+        out += [text[done:begin], first.setdefault(canonical(piece) or piece, piece)]
+        done = end
+    return "".join([*out, text[done:]])
+
+
+def objects(text: str) -> list[tuple[int, int]]:
+    """Where the outermost JSON objects and lists of a text begin and end."""
+    found, at = [], 0
+    while (match := _OPENING.search(text, at)) is not None:
+        try:
+            _, at = _DECODER.raw_decode(text, match.start())
+            found.append((match.start(), at))
+        except ValueError:
+            at = match.end()
+    return found
+
+
+def same_objects(one: str, other: str, char: int) -> bool:
+    """Two texts part inside a JSON object that is the same in both but for the order of its keys."""
+    mine, theirs = _object_at(one, char), _object_at(other, char)
+    return mine != theirs and mine is not None and theirs is not None and canonical(mine) == canonical(theirs)
+
+
+def _object_at(text: str, char: int) -> str | None:
+    return next((text[begin:end] for begin, end in objects(text) if begin <= char < end), None)
+
+
+# --- items ------------------------------------------------------------------------------------------------------------
+
+
+def name_of(item: str) -> str:
+    """An item without its number, blanks at its ends, and the order of keys in it."""
+    text = _LABEL.sub("", item.strip(), count=1)
+    return canonical(text) or text
+
+
+def permuted(one: str, other: str, char: int, separator: str) -> bool:
+    """From the item at `char` on two texts have items in common, half of their length, in another order."""
+    mine, theirs = (_behind(text, char, separator) for text in (one, other))
+    order = {name: place for place, name in enumerate(theirs)}
+    ranks = [order[name] for name in mine if name in order]
+    if len(set(ranks)) < SHARED or ranks == sorted(ranks):
+        return False
+    shared = sum(len(name) for name in set(mine) & set(theirs))
+    return 2 * shared >= sum(len(name) for name in set(mine))
+
+
+def _behind(text: str, char: int, separator: str) -> list[str]:
+    begin = max(0, text.rfind(separator, 0, char))
+    return [name for name in map(name_of, text[begin:].split(separator)) if len(name) >= ITEM]
+
+
+@dataclass(frozen=True, slots=True)
+class ItemsInOrder:
+    """Gives the items that many members of a family share the order in which they were first seen."""
+
+    role: str
+    separator: str
+    fix = "reorder"
+
+    def carries(self, document: Document) -> bool:
+        """Whatever has text of the role."""
+        return document.has(self.role)
+
+    def mend(self, documents: Sequence[Document]) -> list[Document]:
+        """All prompts with the items of the pool in one order."""
+        rank = self._ranks(documents)
+        return [self._ordered(document, rank) for document in documents]
+
+    def _ranks(self, documents: Sequence[Document]) -> dict[str, int]:
+        named = [self._names(document) for document in documents]
+        counts = Counter(name for names in named for name in set(names))
+        least = max(2, POOL * len(documents))
+        pool = (name for names in named for name in names if counts[name] >= least and len(name) >= ITEM)
+        return {name: rank for rank, name in enumerate(dict.fromkeys(pool))}
+
+    def _names(self, document: Document) -> list[str]:
+        texts = [segment.text for _, segment in document.content(self.role)]
+        return [name_of(item) for text in texts for item in text.split(self.separator)]
+
+    def _ordered(self, document: Document, rank: dict[str, int]) -> Document:
+        for index, segment in document.content(self.role):
+            document = document.edited(index, self._sorted(segment.text, rank))
+        return document
+
+    def _sorted(self, text: str, rank: dict[str, int]) -> str:
+        items = text.split(self.separator)
+        places = [place for place, item in enumerate(items) if name_of(item) in rank]
+        ranked = sorted((items[place] for place in places), key=lambda item: rank[name_of(item)])
+        for place, item in zip(places, ranked, strict=True):
+            items[place] = _relabelled(item, items[place])
+        return self.separator.join(items)
+
+
+def _relabelled(item: str, place: str) -> str:
+    """An item under the number of its place."""
+    label, own = _LABEL.match(place), _LABEL.match(item)
+    return item if label is None or own is None else label.group() + item[own.end() :]

@@ -1,0 +1,83 @@
+"""What might part the prompts of a family: every idea asked in turn, each with its repair."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from proxy.prefixes.breakers.documents import Document, Parting, Repair, parting
+from proxy.prefixes.breakers.forms import another_form
+from proxy.prefixes.breakers.histories import HistoryKept, changes
+from proxy.prefixes.breakers.orders import other_order
+from proxy.prefixes.breakers.placements import image_first, other_turns
+from proxy.prefixes.breakers.slots import slots, values
+from proxy.prefixes.breakers.talks import Link, conversations, links
+from proxy.prefixes.breakers.values import kind_of, recurs
+
+SHOWN = 24
+"""Values that are kept to show a breaker by."""
+
+Explain = Callable[[Parting], tuple[str, Repair] | None]
+
+EXPLANATIONS: tuple[Explain, ...] = (image_first, other_turns, another_form, other_order)
+"""What can be told from two prompts alone, in order: the first that holds explains a parting."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A repair that might save something."""
+
+    kind: str
+    repair: Repair
+    first: Parting
+    """The parting that shows it and stands first in its prompt."""
+    carriers: tuple[int, ...]
+    """Members that have the element."""
+    excerpts: tuple[str, ...] = ()
+    """Values as they stand; they leave only masked, unless text may be shown."""
+
+
+def proposals(documents: Sequence[Document], pairs: Sequence[tuple[int, int]]) -> Iterator[Proposal]:
+    """All repairs that these prompts suggest; `pairs` says which earlier prompt each is compared with."""
+    found = [parting(documents[later], documents[earlier]) for later, earlier in pairs]
+    grouped: dict[tuple[str, Repair], list[Parting]] = defaultdict(list)
+    unexplained: list[Parting] = []
+    for one in filter(None, found):
+        explanation = _explained(one)
+        if explanation is None:
+            unexplained.append(one)
+        else:
+            grouped[explanation].append(one)
+    for (kind, repair), group in grouped.items():
+        yield _proposal(documents, kind, repair, group)
+    talks = links(documents)
+    yield from _histories(documents, talks)
+    yield from _slots(documents, unexplained, conversations(talks))
+
+
+def _explained(one: Parting) -> tuple[str, Repair] | None:
+    if not one.comparable:
+        return None
+    return next((found for explain in EXPLANATIONS if (found := explain(one)) is not None), None)
+
+
+def _proposal(
+    documents: Sequence[Document], kind: str, repair: Repair, group: Sequence[Parting], excerpts: tuple[str, ...] = ()
+) -> Proposal:
+    carriers = tuple(number for number, document in enumerate(documents) if repair.carries(document))
+    return Proposal(kind, repair, min(group, key=lambda one: one.position), carriers, excerpts)
+
+
+def _histories(documents: Sequence[Document], talks: Sequence[Link | None]) -> Iterator[Proposal]:
+    for kind, members in changes(documents, talks).items():
+        repair = HistoryKept(kind, tuple(talks), frozenset(documents[number].id for number in members))
+        repaired = repair.mend(documents)
+        group = [one for number in members if (one := parting(documents[number], repaired[number])) is not None]
+        if group:
+            yield _proposal(documents, kind, repair, group)
+
+
+def _slots(documents: Sequence[Document], partings: Sequence[Parting], talks: Sequence[int]) -> Iterator[Proposal]:
+    for slot, group in slots(documents, partings):
+        seen = values(documents, slot, talks)
+        if seen.texts and recurs(seen):
+            yield _proposal(documents, kind_of(seen), slot, group, tuple(dict.fromkeys(seen.texts))[:SHOWN])

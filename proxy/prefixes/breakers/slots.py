@@ -1,0 +1,158 @@
+"""Varying spans with constant text behind them: a time stamp, an id, a name, documents, a variant.
+
+What stands right before and right behind the span is kept literally: that finds the span in every member of the family,
+whatever its value there.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from proxy.prefixes.breakers.documents import Document, Parting, agreement
+from proxy.prefixes.breakers.rejoining import Rejoining
+from proxy.prefixes.breakers.values import Values
+
+CONTEXT = 32
+"""Characters kept on either side: long enough to be unique in a prompt."""
+
+MOSTLY = 0.6
+"""A place is right when it explains this part of the partings, in this part of the members that might have it."""
+
+SENTENCE = 240
+"""A span moves together with the sentence or line it stands in, if what surrounds it is no longer than this."""
+
+_OPENING = "=([{<\"'|"
+_MARKS = ("\n", ". ", "! ", "? ")
+_STOP = re.compile(r"\n|[.!?](?=\s|\Z)")
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A place in the prompts of a family whose content varies; mended, the span and its sentence go to the end.
+
+    What stands at the very end is shared with nobody, so the span is simply left out.
+    """
+
+    role: str
+    left: str
+    """What stands right before; empty: the segment begins."""
+    right: str
+    """What stands right behind; empty: the segment ends."""
+    fix = "move"
+
+    def find(self, document: Document) -> tuple[int, int, int] | None:
+        """Segment, begin and end of the span in a prompt; None where the place does not occur or is empty."""
+        for index, segment in reversed(list(document.content(self.role))):
+            if (span := self._span(segment.text)) is not None:
+                return (index, *span)
+        return None
+
+    def carries(self, document: Document) -> bool:
+        """Whatever has the place, and something in it."""
+        return self.find(document) is not None
+
+    def mend(self, documents: Sequence[Document]) -> list[Document]:
+        """All prompts without the span."""
+        return [self._without(document) for document in documents]
+
+    def _span(self, text: str) -> tuple[int, int] | None:
+        at = text.find(self.left)
+        if at < 0:
+            return None
+        begin = at + len(self.left)
+        end = text.find(self.right, begin) if self.right else len(text)
+        return (begin, end) if end > begin else None
+
+    def _without(self, document: Document) -> Document:
+        if (span := self.find(document)) is None:
+            return document
+        index, begin, end = span
+        text = document.segments[index].text
+        begin, end = sentence(text, begin, end) if end - begin <= SENTENCE else (paragraph(text, begin), end)
+        return document.edited(index, text[:begin] + text[end:])
+
+
+def slots(documents: Sequence[Document], partings: Sequence[Parting]) -> Iterator[tuple[Slot, list[Parting]]]:
+    """Places where members part and come together again, with the partings that show them."""
+    rejoining = Rejoining(documents)
+    found: dict[tuple[str, str], list[Parting]] = defaultdict(list)
+    for parting in partings:
+        if parting.comparable and (end := rejoining.end(parting)) is not None:
+            found[parting.mine.role, parting.mine.text[end : end + CONTEXT]].append(parting)
+    for (role, right), group in found.items():
+        yield _best(documents, role, right, group), group
+
+
+def _best(documents: Sequence[Document], role: str, right: str, group: Sequence[Parting]) -> Slot:
+    """The place that explains most partings in most members: some members may lack the value, some share its begin."""
+    begins = [value_start(parting.mine.text, parting.char) for parting in group]
+    candidates: dict[Slot, int] = {}
+    for parting, begin in zip(group, begins, strict=True):
+        candidates.setdefault(Slot(role, parting.mine.text[max(0, begin - CONTEXT) : begin], right), begin)
+    carried = {slot: sum(map(slot.carries, documents)) for slot in candidates}
+    most = max(carried.values())
+    latest_first = sorted(candidates, key=lambda slot: -candidates[slot])
+    for slot in latest_first:
+        explained = sum(begin >= candidates[slot] for begin in begins)
+        if explained >= MOSTLY * len(begins) and carried[slot] >= MOSTLY * most:
+            return slot
+    return latest_first[-1]
+
+
+def value_start(text: str, at: int) -> int:
+    """The begin of the value that a character stands in: values of one form often begin alike."""
+    least = max(0, at - CONTEXT)
+    while at > least and not text[at - 1].isspace() and text[at - 1] not in _OPENING:
+        at -= 1
+    return at
+
+
+def values(documents: Sequence[Document], slot: Slot, talks: Sequence[int]) -> Values:
+    """What stands in the place in all members that have it."""
+    texts, wide, times, owners = [], [], [], []
+    for document, talk in zip(documents, talks, strict=True):
+        if (span := slot.find(document)) is not None:
+            index, begin, end = span
+            text = document.segments[index].text
+            texts.append(text[begin:end])
+            wide.append(text[begin : end + CONTEXT // 2].split("\n")[0])
+            times.append(document.at_s)
+            owners.append(talk)
+    first, last = _shared_ends(texts)
+    return Values(
+        texts=tuple(text[first : len(text) - last] for text in texts),
+        wide=tuple(text[first:] for text in wide),
+        times_s=tuple(times),
+        talks=tuple(owners),
+        label=slot.left + "".join(texts[:1])[:first],
+    )
+
+
+def _shared_ends(texts: Sequence[str]) -> tuple[int, int]:
+    """Characters of whole words that all texts begin, and end, with: they are no part of the value."""
+    one, other = min(texts, default=""), max(texts, default="")
+    if one == other:
+        return 0, 0
+    begin = one.rfind(" ", 0, agreement(one, other)) + 1
+    turned = [text[begin:][::-1] for text in texts]
+    end = agreement(min(turned), max(turned))
+    return begin, max(turned[0].rfind(blank, 0, end) + 1 for blank in " \n")
+
+
+def paragraph(text: str, begin: int) -> int:
+    """The begin of the paragraph that a document stands in: its heading goes with it."""
+    at = text.rfind("\n\n", 0, begin)
+    return at + 2 if at >= 0 else 0
+
+
+def sentence(text: str, begin: int, end: int) -> tuple[int, int]:
+    """The sentence or line around a span, if it is short; else the span."""
+    left = max((at + len(mark) for mark in _MARKS if (at := text.rfind(mark, 0, begin)) >= 0), default=0)
+    stop = _STOP.search(text, max(begin, end - 1))
+    right = stop.end() if stop else len(text)
+    if (begin - left) + (right - end) > SENTENCE:
+        return begin, end
+    while left and text[left - 1] == " " and text[right : right + 1] in ("", "\n"):
+        left -= 1
+    return left, right

@@ -1,0 +1,208 @@
+"""The shadow caches of the kinds of engines behind one protocol, and what an audit remembers of a request meanwhile."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from proxy.prefixes.canon import Encode, Segment
+from proxy.prefixes.chains import TOKEN, Chain, Chains, Generations, pack
+from proxy.prefixes.ledger import Sight
+from proxy.prefixes.shadow import BlockShadow, SlotShadow
+from proxy.records import PrefixVerdict, Prompt
+
+BLOCK = 16
+"""Tokens a block where the engine does not say: vLLM's default on GPUs."""
+
+LINES = 200_000
+"""Lines of text remembered (by hash) in each of two generations, to know text again behind another beginning."""
+
+LINE = 16
+"""Characters of a line that is worth remembering."""
+
+PROBED = 500
+"""Lines of one text that are looked at; of longer texts every second, third, ... line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A request's prompts as one engine's cache sees them, in tokens."""
+
+    resident: int
+    infinite: int
+    usable: int
+
+
+@dataclass(slots=True)
+class Reading:
+    """One request between its look-up and its end."""
+
+    # State: the slot it got, and whether the engine has it.
+
+    id: str
+    model: str
+    root: int
+    prompt: Prompt
+    segments: tuple[Segment, ...]
+    chains: tuple[Chain, ...]
+    sight: Sight
+    verdict: PrefixVerdict
+    slot: int | None = None
+    begun: bool = False
+
+    @property
+    def exact(self) -> bool:
+        """Its tokens are the engine's own."""
+        return bool(self.prompt.ids)
+
+
+class Texts:
+    """What all engines' audits share: the per-install key, chains by block size, lines seen. One per data process."""
+
+    # State: chains by block size, lines seen.
+
+    def __init__(self, encode: Encode, secret: bytes) -> None:
+        self.secret = secret
+        self._encode = encode
+        self._chains: dict[int, Chains] = {}
+        self._lines: Generations[bool] = Generations(LINES)
+
+    def chains(self, block: int) -> Chains:
+        """The chains of one block size."""
+        if block not in self._chains:
+            self._chains[block] = Chains(self._encode, block)
+        return self._chains[block]
+
+    def repeated(self, reading: Reading, behind: int) -> int:
+        """Tokens behind the first `behind` that stand in lines seen before, about. The lines are seen from now on."""
+        found, at = 0.0, 0
+        for segment, size in zip(reading.segments, reading.chains[0].sizes, strict=False):
+            at += size
+            if at > behind and segment.role and not segment.marker:
+                found += self._known(reading.root, segment.text) * min(size, at - behind)
+        return int(found)
+
+    def _known(self, root: int, text: str) -> float:
+        """The share of a text that stands in lines seen before."""
+        lines = text.splitlines()
+        seen = total = 0
+        for line in lines[:: 1 + len(lines) // PROBED]:
+            if len(line) >= LINE:
+                key = hash((root, line))
+                total += len(line)
+                if self._lines.get(key):
+                    seen += len(line)
+                else:
+                    self._lines.put(key, True)
+        return seen / total if total else 0.0
+
+
+class Cache(Protocol):
+    """What an engine keeps of prompts, by its own rules."""
+
+    block: int
+    """Tokens that are reused as one."""
+    chains: Chains
+    capacity: int | None
+    """Blocks it can hold; None: not known."""
+
+    def look(self, reading: Reading) -> Look:
+        """What is there; changes nothing."""
+        ...
+
+    def begin(self, reading: Reading) -> None:
+        """The engine has the prompt."""
+        ...
+
+    def end(self, reading: Reading, answer: str) -> None:
+        """It has answered."""
+        ...
+
+    def clear(self) -> None:
+        """It was restarted."""
+        ...
+
+
+class Blocks:
+    """vLLM's and SGLang's cache."""
+
+    def __init__(self, texts: Texts, block: int = BLOCK, capacity: int | None = None) -> None:
+        self.block = block
+        self.capacity = capacity
+        self.chains = texts.chains(block)
+        self._shadow = BlockShadow(capacity)
+
+    def look(self, reading: Reading) -> Look:
+        """Leading full blocks."""
+        looks = [self._shadow.look(chain, self.block) for chain in reading.chains]
+        usable = sum(chain.usable(self.block) * self.block for chain in reading.chains)
+        return Look(sum(one.resident for one in looks), sum(one.infinite for one in looks), usable)
+
+    def begin(self, reading: Reading) -> None:
+        """Blocks are visible as soon as they are scheduled."""
+        for chain in reading.chains:
+            self._shadow.hold(chain.keys)
+
+    def end(self, reading: Reading, answer: str) -> None:
+        """An answer's blocks are cached as they fill."""
+        if answer and len(reading.chains) == 1:
+            self._shadow.hold(self.chains.extend(reading.root, reading.chains[0], answer).keys)
+
+    def clear(self) -> None:
+        """Nothing is there."""
+        self._shadow.clear()
+
+
+class Slots:
+    """llama.cpp's cache, and Ollama's: slots per model, prompts token by token."""
+
+    # State: the slots of each model.
+
+    block = 1
+
+    def __init__(self, texts: Texts, slots: int) -> None:
+        self.capacity: int | None = None
+        self.chains = texts.chains(BLOCK)
+        self._slots = max(1, slots)
+        self._models: dict[str, SlotShadow] = {}
+
+    def look(self, reading: Reading) -> Look:
+        """The longest common prefix with the slot that would take it."""
+        packed = self._packed(reading)
+        found = self._of(reading).look(packed)
+        return Look(found, found, max(0, len(packed) // TOKEN - 1))
+
+    def begin(self, reading: Reading) -> None:
+        """A slot takes it."""
+        reading.slot = self._of(reading).begin(self._packed(reading))[0]
+
+    def end(self, reading: Reading, answer: str) -> None:
+        """The slot holds the prompt and its answer."""
+        if reading.slot is not None:
+            added = self.chains.packed((Segment(answer),)) if answer else b""
+            self._of(reading).end(reading.slot, self._packed(reading) + added)
+
+    def clear(self) -> None:
+        """Nothing is there."""
+        self._models.clear()
+
+    def _of(self, reading: Reading) -> SlotShadow:
+        return self._models.setdefault(reading.model, SlotShadow(self._slots))
+
+    def _packed(self, reading: Reading) -> bytes:
+        return self.chains.packed(reading.segments) + b"".join(map(pack, reading.prompt.ids))
+
+
+SLOTTED = ("llamacpp", "ollama")
+"""Kinds of engines that keep prompts in slots; all others keep blocks."""
+
+
+def cache_of(kind: str, texts: Texts, block: int | None, capacity: int | None, slots: int | None) -> Cache:
+    """The cache of an engine of this kind; what is None is not known, and the kind's default is taken."""
+    if kind in SLOTTED:
+        return Slots(texts, slots or 1)
+    return Blocks(texts, block or (1 if kind == "sglang" else BLOCK), capacity)
+
+
+def replicas_of(caches: Sequence[Cache], mine: Cache) -> list[Cache]:
+    """The caches of other engines that hold prompts in the same blocks."""
+    return [one for one in caches if one is not mine and one.block == mine.block]

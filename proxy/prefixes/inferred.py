@@ -1,0 +1,68 @@
+"""Cached tokens from prefill time, for engines that do not report them (Ollama).
+
+A prompt of n tokens of which `fresh` are computed takes about a + b x fresh. Cold prompts lie on a line, prompts that
+were cached far below it: b is the cost of a token among those near the line (a low quantile: contention only adds), a
+is what the quickest prompt took beyond its one token. The estimate is inferred, and says so with an interval.
+"""
+
+from collections import deque
+from dataclasses import dataclass
+
+SAMPLES = 512
+"""Prompts remembered: the machine's speed may change."""
+
+FIRST = 8
+"""Prompts seen before anything is said."""
+
+LONG = 64
+"""Tokens from which on a prompt tells the cost of a token; a shorter one is all overhead."""
+
+TOP = 0.9
+"""The quantile of cost per token that a cold prompt has, at least ..."""
+COLD = 0.5
+"""... and the part of it that makes a prompt count as cold."""
+
+LOW, USUAL, HIGH = 0.05, 0.15, 0.9
+"""Quantiles of the cold prompts' cost: for the upper bound, the estimate, and the lower bound of what was computed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inferred:
+    """Cached tokens, by time alone."""
+
+    cached: int
+    low: int
+    high: int
+
+
+class PrefillTimes:
+    """The prefill times of one model on one engine."""
+
+    # State: tokens and nanoseconds of the latest prompts.
+
+    def __init__(self) -> None:
+        self._seen: deque[tuple[int, int]] = deque(maxlen=SAMPLES)
+
+    def add(self, tokens: int, prefill_ns: int) -> None:
+        """Take a prompt's tokens and the time that the engine says it took."""
+        if tokens > 0 and prefill_ns > 0:
+            self._seen.append((tokens, prefill_ns))
+
+    def cached(self, tokens: int, prefill_ns: int) -> Inferred | None:
+        """Cached tokens of a prompt that took this long; None while too little is known."""
+        costs = sorted(ns / n for n, ns in self._seen if n >= LONG)
+        if len(self._seen) < FIRST or not costs:
+            return None
+        cold = [cost for cost in costs if cost >= COLD * _quantile(costs, TOP)]
+        quickest = min(ns for _, ns in self._seen)
+
+        def estimate(quantile: float) -> int:
+            cost = _quantile(cold, quantile)
+            fresh = (prefill_ns - max(0.0, quickest - cost)) / cost
+            return round(max(0.0, min(tokens - 1.0, tokens - fresh)))
+
+        return Inferred(estimate(USUAL), min(estimate(LOW), estimate(USUAL)), max(estimate(HIGH), estimate(USUAL)))
+
+
+def _quantile(values: list[float], share: float) -> float:
+    return values[min(len(values) - 1, int(share * len(values)))]

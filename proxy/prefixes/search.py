@@ -1,0 +1,166 @@
+"""The office's search: a bounded sample of prompts, filed by family and looked through for breakers a family at a time.
+
+Prompts are taken as they come until the minute's share is used up, so that conversations stay whole; what is not taken
+is counted, and costs are scaled by it. Prompts live here in memory only, at most `MEMORY` characters of them; nothing
+of their text leaves but masked excerpts, unless the text may be shown.
+"""
+
+from collections import OrderedDict, deque
+from dataclasses import dataclass, field
+from typing import Any
+
+from proxy.prefixes.breakers.documents import Document
+from proxy.prefixes.breakers.families import OTHER, Families, Family
+from proxy.prefixes.breakers.finder import LEAST_REQUESTS, Breaker, Finder
+from proxy.prefixes.canon import Encode, render
+from proxy.prefixes.chains import root_of
+from proxy.records import Prompt
+
+A_MINUTE = 120
+"""Prompts taken a minute."""
+
+LONGEST = 200_000
+"""Characters of a prompt that is taken: about 50k tokens."""
+
+MEMORY = 32_000_000
+"""Characters of prompts kept."""
+
+KEPT = 96
+"""Prompts kept of a family, the latest: a search of them takes some tenths of a second."""
+
+MOST = 40
+"""Families in the report, the largest; the rest is one line."""
+
+
+@dataclass(slots=True)
+class Filed:
+    """The sample of one family. State: all of it."""
+
+    family: Family
+    engine: str
+    model: str
+    documents: deque[Document] = field(default_factory=lambda: deque(maxlen=KEPT))
+    offered: int = 0
+    """Prompts of it that were seen, as far as is known ..."""
+    fresh: int = 0
+    """... and that came since it was last searched."""
+    breakers: tuple[Breaker, ...] = ()
+
+
+class Search:
+    """Takes prompts, finds breakers, reports."""
+
+    # State: families with their samples, from the least to the most recently seen; the minute and what it took; what
+    # was offered and taken; characters kept.
+
+    def __init__(self, encode: Encode, secret: bytes, block: int = 16, capture_text: bool = False) -> None:
+        self._secret = secret
+        self._finder = Finder(encode, block, capture_text)
+        self._families = Families(secret)
+        self._filed: OrderedDict[str, Filed] = OrderedDict()
+        self._minute = -1
+        self._room = 0
+        self._offered = 0
+        self._taken = 0
+        self._memory = 0
+
+    def offer(self, id: str, at_s: float, engine: str, model: str, prompt: Prompt, answer: str | None) -> bool:
+        """A prompt, in order of arrival, with what the engine wrote; whether it was taken."""
+        self._offered += 1
+        if int(at_s // 60) != self._minute:
+            self._minute, self._room = int(at_s // 60), A_MINUTE
+        if self._room <= 0:
+            return False
+        segments = render(prompt)
+        size = sum(len(segment.text) for segment in segments) + len(answer or "")
+        if not segments or size > LONGEST:
+            return False
+        self._room -= 1
+        self._taken += 1
+        self._file(
+            Document(id, at_s, root_of(self._secret, engine, model, prompt.salt), segments, answer), engine, model
+        )
+        self._make_room()
+        return True
+
+    def step(self) -> bool:
+        """Search one family, that with most new prompts; whether there was one. Takes some tenths of a second."""
+        due = [filed for filed in self._filed.values() if filed.fresh and len(filed.documents) >= LEAST_REQUESTS]
+        if not due:
+            return False
+        filed = max(due, key=lambda one: one.fresh)
+        filed.fresh = 0
+        filed.breakers = tuple(self._finder.breakers(list(filed.documents)))
+        return True
+
+    def report(self) -> dict[str, Any]:
+        """Families and breakers, as JSON can say them; no text of a prompt."""
+        filed = sorted(self._filed.values(), key=lambda one: -one.family.tokens)
+        found = [_breaker(one, breaker, self._share) for one in filed for breaker in one.breakers]
+        return {
+            "offered": self._offered,
+            "sampled": self._taken,
+            "families": [_family(one) for one in filed[:MOST]] + _rest(filed[MOST:]),
+            "breakers": sorted(found, key=lambda one: -one["tokens_saved"]),
+        }
+
+    @property
+    def _share(self) -> float:
+        """The part of all prompts that is in the sample."""
+        return self._taken / max(1, self._offered)
+
+    def _file(self, document: Document, engine: str, model: str) -> None:
+        family = self._families.assign(document.root, document.segments)
+        filed = self._filed.get(family.name)
+        if filed is None:
+            filed = self._filed[family.name] = Filed(family, engine, model)
+        self._filed.move_to_end(family.name)
+        family.requests += 1
+        family.tokens += sum(len(segment.text) for segment in document.segments) // 4
+        if len(filed.documents) == KEPT:
+            self._memory -= _size(filed.documents[0])
+        filed.documents.append(document)
+        filed.fresh += 1
+        self._memory += _size(document)
+
+    def _make_room(self) -> None:
+        while self._memory > MEMORY or len(self._filed) > self._families.most:
+            _, gone = self._filed.popitem(last=False)
+            self._memory -= sum(map(_size, gone.documents))
+
+
+def _size(document: Document) -> int:
+    return sum(len(segment.text) for segment in document.segments) + len(document.answer or "")
+
+
+def _family(filed: Filed) -> dict[str, Any]:
+    family = filed.family
+    return {
+        "family": family.name,
+        "engine": filed.engine,
+        "model": filed.model,
+        "requests": family.requests,
+        "prompt_tokens": family.tokens,
+        "breakers": len(filed.breakers),
+    }
+
+
+def _rest(filed: list[Filed]) -> list[dict[str, Any]]:
+    if not filed:
+        return []
+    requests = sum(one.family.requests for one in filed)
+    tokens = sum(one.family.tokens for one in filed)
+    return [{"family": OTHER, "families": len(filed), "requests": requests, "prompt_tokens": tokens}]
+
+
+def _breaker(filed: Filed, breaker: Breaker, share: float) -> dict[str, Any]:
+    span_s = filed.documents[-1].at_s - filed.documents[0].at_s
+    hours = max(span_s, 60.0) / 3600 * max(share, 1e-6)
+    return {
+        "engine": filed.engine,
+        "model": filed.model,
+        "family": filed.family.name,
+        **breaker.row(),
+        "requests_per_hour": round(len(breaker.ids) / hours, 1),
+        "tokens_per_hour": round(breaker.tokens_saved / hours),
+    }
