@@ -25,11 +25,17 @@ PRIOR = {
     "words": (0.0, 0.1),
     "spaced": (0.0, 0.1),
     "letters": (0.0, 0.03),
+    "capitals": (0.0, 0.1),
     "digits": (0.1, 0.3),
     "mixed": (0.0, 0.1),
     "marks": (0.0, 0.1),
+    "quotes": (0.0, 0.1),
+    "underscores": (0.0, 0.1),
+    "slashes": (0.0, 0.1),
     "spaces": (0.0, 0.05),
+    "tabs": (0.0, 0.1),
     "lines": (0.0, 0.2),
+    "indented": (0.0, 0.2),
     "foreign": (0.0, 0.15),
     "tool_tokens": (1.0, 0.5),
     "tools": (4.0, 10.0),
@@ -85,7 +91,7 @@ class Estimate(NamedTuple):
     half: float
     """Half width of the band that holds the truth 95 times of 100."""
     deviation: float
-    """The filter's own standard deviation."""
+    """How sure the filter is: its own standard deviation."""
 
 
 class Calibration:
@@ -116,18 +122,21 @@ class Calibration:
 
     def estimate(self, sample: Sample) -> Estimate:
         """What this prompt will cost, and how sure that is."""
-        n = sum(map(mul, self._weights, sample))
-        known = zip(sample, self._covariance, strict=True)
-        variance = sum(number * sum(map(mul, row, sample)) for number, row in known if number) + _square(RESIDUE, n)
-        deviation = sqrt(variance)
+        numbers = list(map(float, sample))  # a third faster than whole numbers, times floats
+        n = sum(map(mul, self._weights, numbers))
+        rows = zip(numbers, self._covariance, strict=True)
+        doubt = sum(number * sum(map(mul, row, numbers)) for number, row in rows if number)
+        deviation = sqrt(doubt + _square(RESIDUE, n))
         return Estimate(n, self._width * deviation, deviation)
 
     def learn(self, sample: Sample, truth: int) -> None:
         """Take in one answer: the engine found `truth` tokens in the prompt of this sample."""
-        estimate = self.estimate(sample)
-        error = truth - estimate.n
-        size = abs(error) / estimate.deviation
-        self._update(sample, error * min(1.0, OUTLIER / size) if size else 0.0, _square(NOISE, estimate.n))
+        numbers = list(map(float, sample))
+        pull = [sum(map(mul, row, numbers)) for row in self._covariance]
+        n, doubt = sum(map(mul, self._weights, numbers)), sum(map(mul, pull, numbers))
+        error = truth - n
+        size = abs(error) / sqrt(doubt + _square(RESIDUE, n))
+        self._update(pull, error * min(1.0, OUTLIER / size) if size else 0.0, doubt + _square(NOISE, n))
         self._errors.append(size)
         self.answers += 1
         self.drift += DRIFT * (error / max(truth, 1) - self.drift)
@@ -140,15 +149,13 @@ class Calibration:
         width = _quantile(self._errors, COVERAGE)
         return width if self.learnt else max(width, LEARNING)
 
-    def _update(self, sample: Sample, error: float, noise: float) -> None:
+    def _update(self, pull: list[float], error: float, variance: float) -> None:
         """The filter's step: shift the weights by the gain, shrink the covariance, and let it walk."""
-        pull = [sum(map(mul, row, sample)) for row in self._covariance]
-        variance = sum(map(mul, pull, sample)) + noise
         for i, row in enumerate(self._covariance):
             gain = pull[i] / variance
             self._weights[i] += gain * error
-            self._covariance[i] = [entry - gain * other for entry, other in zip(row, pull, strict=True)]
-            self._covariance[i][i] += WALK * _VARIANCE[i]
+            self._covariance[i] = row = [entry - gain * other for entry, other in zip(row, pull, strict=True)]
+            row[i] += WALK * _VARIANCE[i]
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as JSON, to be kept over a restart."""

@@ -42,15 +42,22 @@ class Shape(NamedTuple):
     """Words right after a space."""
     letters: int = 0
     """ASCII letters."""
+    capitals: int = 0
     digits: int = 0
     mixed: int = 0
     """Letters right after a digit: hexadecimal, base64, names with numbers."""
     marks: int = 0
     """Runs of ASCII punctuation."""
+    quotes: int = 0
+    underscores: int = 0
+    slashes: int = 0
     spaces: int = 0
     """Spaces and tabs."""
+    tabs: int = 0
     lines: int = 0
     """Line feeds and other control characters."""
+    indented: int = 0
+    """Lines that begin with white space."""
     foreign: int = 0
     """Bytes beyond ASCII."""
 
@@ -68,7 +75,8 @@ def _table(classes: dict[bytes, bytes], other: bytes) -> bytes:
     return bytes(table)
 
 
-_LETTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_CAPITALS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_LETTERS = _CAPITALS + _CAPITALS.lower()
 _DIGITS = b"0123456789"
 _MARKS = b"!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
 _CONTROLS = bytes((*range(9), *range(10, 32), 127))
@@ -93,11 +101,17 @@ def measure(encoder: Encoder, text: str, data: bytes) -> Shape:
         words=(b" " + data.translate(_WORDS)).count(b" a"),
         spaced=count(b" a"),
         letters=count(b"a"),
+        capitals=len(data) - len(data.translate(None, _CAPITALS)),
         digits=count(b"0"),
         mixed=count(b"0a"),
         marks=(b" " + data.translate(_MARK_RUNS)).count(b" ."),
+        quotes=data.count(b'"') + data.count(b"'"),
+        underscores=data.count(b"_"),
+        slashes=data.count(b"/"),
         spaces=count(b" "),
+        tabs=data.count(b"\t"),
         lines=count(b"\n"),
+        indented=count(b"\n "),
         foreign=count(b"x"),
     )
 

@@ -18,9 +18,9 @@ def shape(text: str) -> Shape:
 
 
 def test_every_number_says_what_its_name_says() -> None:
-    assert shape("ab c9d, x2!?\n\té") == Shape(
-        tokens=15,
-        common=4 - 2,  # the line feed and the tab: ranks below 15
+    assert shape("Ab c9d, x2!?\n\té _'/") == Shape(
+        tokens=19,
+        common=2,  # the line feed and the tab: ranks below 15
         rare_10=3,  # d, x and é: c is 99
         rare_30=0,
         rare_70=0,
@@ -28,11 +28,17 @@ def test_every_number_says_what_its_name_says() -> None:
         words=4,
         spaced=2,
         letters=5,
+        capitals=1,
         digits=2,
         mixed=1,
-        marks=2,
-        spaces=3,
+        marks=3,
+        quotes=1,
+        underscores=1,
+        slashes=1,
+        spaces=4,
+        tabs=1,
         lines=1,
+        indented=1,
         foreign=2,
     )
 
