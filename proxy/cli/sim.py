@@ -32,14 +32,30 @@ from proxy.sim.server import as_line, build
 @click.option("--loaded", default=1, show_default=True, help="Ollama: OLLAMA_MAX_LOADED_MODELS.")
 @click.option("--max-queue", default=512, show_default=True, help="Ollama: OLLAMA_MAX_QUEUE.")
 @click.option("--load-seconds", "load_s", type=float, help="Ollama: time to load a model.")
+@click.option("--stream-interval", default=1, show_default=True, help="vLLM: tokens a chunk.")
+@click.option("--max-num-queued-reqs", "max_queued", type=int, help="vLLM: requests waiting and running, before 503.")
 @click.option("--plain", is_flag=True, help="vLLM without flags: no metrics object, no cached tokens, no request ids.")
 @click.option("--seed", default=0, show_default=True)
 @click.option("--speed", default=1.0, show_default=True, help="Times as fast as the device is.")
 @click.option("--truth", type=click.Path(path_type=Path, dir_okay=False), help="Write the truth, one JSON line each.")
-def sim(port: int, plain: bool, truth: Path | None, models: tuple[str, ...], **chosen: object) -> None:
+def sim(
+    port: int,
+    plain: bool,
+    stream_interval: int,
+    max_queued: int | None,
+    truth: Path | None,
+    models: tuple[str, ...],
+    **chosen: object,
+) -> None:
     """Run the embedded engine: real scheduling rules, invented words, and the truth about every request."""
     chosen["parameters"] = float(str(chosen["parameters"])) * 1e9
-    habits = Habits(request_metrics=not plain, prompt_details=not plain, request_id_headers=not plain)
+    habits = Habits(
+        request_metrics=not plain,
+        prompt_details=not plain,
+        request_id_headers=not plain,
+        stream_interval=stream_interval,
+        max_queued=max_queued,
+    )
     plan = Plan(models=models, habits=habits, **chosen)  # type: ignore[arg-type]  # click has checked them
     with ExitStack() as stack:
         out: TextIO | None = stack.enter_context(truth.open("a", buffering=1)) if truth else None

@@ -55,6 +55,9 @@ class VllmFace:
             message = f"The model `{said['model']}` does not exist. Valid aliases: {self._model}."
             raise Rejected(404, message, "NotFoundError", "model")
         ask = read(kind, {"model": self._model, **said}, id, self._machine.limits.reach)
+        most = self._plan.habits.max_queued
+        if most is not None and self._machine.running + self._machine.waiting >= most:
+            raise Rejected(503, f"{most} requests are queued already.", "Service Unavailable")
         return ask, VllmVoice(ask, self._plan.habits, int(self._wall()))
 
     def error(self, path: str, error: Rejected) -> Reply:

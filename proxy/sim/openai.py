@@ -32,6 +32,10 @@ class Habits:
     """`--enable-prompt-tokens-details`."""
     request_id_headers: bool = True
     """`--enable-request-id-headers`."""
+    stream_interval: int = 1
+    """`--stream-interval`: tokens a chunk; the first token and the last go at once."""
+    max_queued: int | None = None
+    """`--max-num-queued-reqs`: requests waiting and running, before new ones get 503."""
 
 
 def load(body: bytes) -> dict[str, Any]:
@@ -98,27 +102,32 @@ def read(kind: str, said: dict[str, Any], id: str, window: int) -> Ask:
 
 
 class VllmVoice:
-    """vLLM's chunks and bodies. State: tokens said per choice."""
+    """vLLM's chunks and bodies. State: tokens made per choice, and text not said yet."""
 
     content_type = "text/event-stream; charset=utf-8"
     early = True
 
     def __init__(self, ask: Ask, habits: Habits, created: int) -> None:
         self._ask, self._habits = ask, habits
-        self._said = [0] * len(ask.answers)
+        self._made = [0] * len(ask.answers)
+        self._unsaid = [""] * len(ask.answers)
         shape = ("chat.completion", "chat.completion.chunk") if ask.kind == "chat" else ("text_completion",) * 2
         self._object, self._chunk_object = shape
         self._head = {"id": ask.id, "created": created, "model": ask.model}
 
     def token(self, token: Token) -> bytes:
-        """The token's chunk; a role chunk before the first, a finish chunk for an end mark."""
-        choice, text = self._ask.choice(token.id), self._ask.text(token)
-        self._said[choice] += 1
-        finish = self._ask.finish if token.last else None
+        """The token's chunk, with a role chunk before the first; nothing where a later chunk will hold it."""
+        choice = self._ask.choice(token.id)
+        self._made[choice] += 1
+        self._unsaid[choice] += self._ask.text(token)
+        if token.index % self._habits.stream_interval and not token.last:
+            return b""
         role = b""
         if self._ask.kind == "chat" and token.index == 0:
             role = self._chunk(choice, {"delta": {"role": "assistant", "content": ""}}, None, 0)
-        return role + self._chunk(choice, self._delta(text), finish, self._said[choice])
+        text, self._unsaid[choice] = self._unsaid[choice], ""
+        finish = self._ask.finish if token.last else None
+        return role + self._chunk(choice, self._delta(text), finish, self._made[choice])
 
     def end(self, truths: Mapping[str, Truth]) -> bytes:
         """The usage chunk where it was asked for, and the terminator."""

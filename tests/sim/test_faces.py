@@ -3,6 +3,7 @@ from typing import Any
 import pytest
 
 from proxy.sim.jobs import Truth
+from proxy.sim.openai import Habits
 from tests.sim.asgi import CHAT, Exchange, ask, ollama, play, vllm
 
 
@@ -79,3 +80,8 @@ def test_ollamas_pages_are_there() -> None:
     assert ask(ollama(), "/v1/models", b"", "GET").body["data"][0]["owned_by"] == "library"
     assert "blobs/sha256-" in ask(ollama(), "/api/show", {"model": "m"}).body["modelfile"]
     assert ask(ollama(), "/api/nope", b"{}").status == 404
+
+
+def test_a_full_queue_is_503_before_the_headers_of_a_stream() -> None:
+    got = ask(vllm(habits=Habits(max_queued=0)), "/v1/chat/completions", {**CHAT, "stream": True})
+    assert (got.status, got.body["error"]["type"]) == (503, "Service Unavailable")

@@ -116,3 +116,13 @@ def test_an_answer_without_a_limit_ends_at_the_window() -> None:
     body = {"model": "m", "prompt": [5] * 40, "stream": False}
     got = ask(vllm(window=50), "/v1/completions", body).body
     assert (got["usage"]["completion_tokens"], got["choices"][0]["finish_reason"]) == (10, "length")
+
+
+def test_chunks_may_hold_several_tokens_but_the_first_and_the_last_go_at_once() -> None:
+    body = {**CHAT, "max_tokens": 10, "stream": True, "stream_options": {"continuous_usage_stats": True}}
+    got = ask(vllm(habits=Habits(stream_interval=4)), "/v1/chat/completions", body)
+    assert [event["usage"]["completion_tokens"] for event in got.events] == [0, 1, 5, 9, 10]
+    text = "".join(event["choices"][0]["delta"]["content"] for event in got.events)
+    assert (
+        text == ask(vllm(), "/v1/chat/completions", {**CHAT, "max_tokens": 10}).body["choices"][0]["message"]["content"]
+    )
