@@ -22,12 +22,14 @@ _RESET = struct.pack("ii", 1, 0)
 class Cycle(RequestResponseCycle):
     """One request and its response.
 
-    Mutable state beside uvicorn's: `_left`, bytes that are still due (None: the framing does not say), and whether the
-    response has no body by its nature.
+    Mutable state beside uvicorn's: `_left`, bytes that are still due (None: the framing does not say), whether the
+    response has no body by its nature, and `_held`, the head and what followed it in the same turn of the loop: they go
+    out as one write, for each write is a system call.
     """
 
     _left: int | None = None
     _bodiless = False
+    _held = b""
 
     async def send(self, message: Any) -> None:
         """ASGI's `send`: waits while the client reads slowly, drops what a client that left would get."""
@@ -43,6 +45,7 @@ class Cycle(RequestResponseCycle):
     def abort(self) -> None:
         """Breaks the response off; nothing more is sent."""
         self.disconnected = True
+        self._flush()
         if self.response_started and not self.chunked_encoding and self._left is None:
             sock = self.transport.get_extra_info("socket")
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
@@ -73,7 +76,8 @@ class Cycle(RequestResponseCycle):
             raise RuntimeError("a header holds a line end")
         self.response_started = True
         self.waiting_for_100_continue = False
-        self.transport.write(head)
+        self._held = head
+        asyncio.get_running_loop().call_soon(self._flush)
 
     def _frame(self, lines: list[bytes]) -> None:
         if self._bodiless:
@@ -90,12 +94,23 @@ class Cycle(RequestResponseCycle):
         if not self.response_started or self.response_complete:
             raise RuntimeError("a body without a head, or after its end")
         if self.chunked_encoding and data:
-            self.transport.write(b"%x\r\n%b\r\n" % (len(data), data))
+            self._write(b"%x\r\n%b\r\n" % (len(data), data))
         elif data and not self._bodiless:
             self._count(len(data))
-            self.transport.write(data)
+            self._write(data)
         if not more:
             self._end()
+
+    def _write(self, data: bytes) -> None:
+        if self._held:
+            self._held += data
+        else:
+            self.transport.write(data)
+
+    def _flush(self) -> None:
+        held, self._held = self._held, b""
+        if held and not self.transport.is_closing():
+            self.transport.write(held)
 
     def _count(self, size: int) -> None:
         if self._left is not None:
@@ -107,7 +122,8 @@ class Cycle(RequestResponseCycle):
         if self._left:
             raise RuntimeError("the body is shorter than its content-length")
         if self.chunked_encoding:
-            self.transport.write(b"0\r\n\r\n")
+            self._write(b"0\r\n\r\n")
+        self._flush()
         self.response_complete = True
         self.message_event.set()
         self.on_response()

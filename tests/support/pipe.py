@@ -31,6 +31,7 @@ class Pipe(asyncio.Transport):
     def __init__(self, protocol: asyncio.Protocol, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__()
         self.written = bytearray()
+        self.writes = 0
         self.events: list[str] = []
         self.socket = PipeSocket()
         self._protocol = protocol
@@ -40,6 +41,7 @@ class Pipe(asyncio.Transport):
     def write(self, data: bytes | bytearray | memoryview) -> None:
         assert not self._closing, "written after the close"
         self.written += data
+        self.writes += 1
 
     def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview]) -> None:
         for data in list_of_data:
