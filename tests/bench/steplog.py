@@ -1,10 +1,11 @@
 """Record what a real vLLM schedules in each step, for `tests/sim/test_steplog.py`.
 
-    python tests/bench/steplog.py http://127.0.0.1:8000 MODEL ENGINE_LOG OUT.json.gz
+    python tests/bench/steplog.py logging > logging.json
+    VLLM_LOGGING_CONFIG_PATH=logging.json vllm serve MODEL ... > engine.log
+    python tests/bench/steplog.py http://127.0.0.1:8000 MODEL engine.log OUT.json.gz
 
 The engine runs with `--max-num-batched-tokens 512 --max-num-seqs 4 --block-size 32 --enable-prefix-caching
---enable-logging-iteration-details` and logs through `LOGGING` below (`VLLM_LOGGING_CONFIG_PATH`), so that each line
-carries a precise time. About sixty requests come faster than it can serve: long and short prompts, shared prefixes,
+--enable-logging-iteration-details`; its log carries precise times. About sixty requests come faster than it can serve: long and short prompts, shared prefixes,
 exact repeats, and second turns that repeat an answer.
 
 A prompt is stored as segments `[seed, tokens]`, which `tokens_of` unfolds, or `["answer", request]`.
@@ -146,4 +147,7 @@ def main(base: str, model: str, log: str, out: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    if sys.argv[1:] == ["logging"]:
+        print(json.dumps(LOGGING))
+    else:
+        main(*sys.argv[1:])
