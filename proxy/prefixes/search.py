@@ -5,7 +5,7 @@ is counted, and costs are scaled by it. Prompts live here in memory only, at mos
 of their text leaves but masked excerpts, unless the text may be shown.
 """
 
-from collections import OrderedDict, deque
+from collections import OrderedDict, defaultdict, deque
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,10 +40,8 @@ class Filed:
     engine: str
     model: str
     documents: deque[Document] = field(default_factory=lambda: deque(maxlen=KEPT))
-    offered: int = 0
-    """Prompts of it that were seen, as far as is known ..."""
     fresh: int = 0
-    """... and that came since it was last searched."""
+    """Prompts that came since it was last searched."""
     breakers: tuple[Breaker, ...] = ()
 
 
@@ -58,6 +56,7 @@ class Search:
         self._finder = Finder(encode, block, capture_text)
         self._families = Families(secret)
         self._filed: OrderedDict[str, Filed] = OrderedDict()
+        self._stray: dict[int, Filed] = {}
         self._minute = -1
         self._room = 0
         self._offered = 0
@@ -85,18 +84,37 @@ class Search:
 
     def step(self) -> bool:
         """Search one family, that with most new prompts; whether there was one. Takes some tenths of a second."""
-        due = [filed for filed in self._filed.values() if filed.fresh and len(filed.documents) >= LEAST_REQUESTS]
-        if not due:
+        due = [one for one in self._filed.values() if one.fresh and len(one.documents) >= LEAST_REQUESTS]
+        filed = max(due, key=lambda one: one.fresh, default=None) or self._strays()
+        if filed is None:
             return False
-        filed = max(due, key=lambda one: one.fresh)
         filed.fresh = 0
         filed.breakers = tuple(self._finder.breakers(list(filed.documents)))
         return True
 
+    def _strays(self) -> Filed | None:
+        """The prompts of small families, of the model that has most new ones: they may break so early that nothing
+        tells that they belong together."""
+        pools: dict[int, list[Filed]] = defaultdict(list)
+        for one in self._filed.values():
+            if len(one.documents) < LEAST_REQUESTS:
+                pools[one.family.root].append(one)
+        pool = max(pools.values(), key=lambda found: sum(one.fresh for one in found), default=[])
+        if sum(one.fresh for one in pool) < LEAST_REQUESTS:
+            return None
+        for one in pool:
+            one.fresh = 0
+        first = pool[0]
+        documents = sorted((document for one in pool for document in one.documents), key=lambda one: one.at_s)
+        family = Family(OTHER, first.family.root, frozenset())
+        self._stray[family.root] = Filed(family, first.engine, first.model, deque(documents, maxlen=KEPT))
+        return self._stray[family.root]
+
     def report(self) -> dict[str, Any]:
         """Families and breakers, as JSON can say them; no text of a prompt."""
         filed = sorted(self._filed.values(), key=lambda one: -one.family.tokens)
-        found = [_breaker(one, breaker, self._share) for one in filed for breaker in one.breakers]
+        searched = (*filed, *self._stray.values())
+        found = [_breaker(one, breaker, self._share) for one in searched for breaker in one.breakers]
         return {
             "offered": self._offered,
             "sampled": self._taken,

@@ -255,10 +255,7 @@ def transformed(name: str, change: Callable[[str], str], kinds: str, share: floa
 
 
 def accented(name: str) -> str:
-    return (
-        intro(name)
-        + " A cota\u00e7\u00e3o n\u00e3o \u00e9 v\u00e1lida \u00e0 noite; o limite \u00e9 1,500.00 por opera\u00e7\u00e3o. "
-    )
+    return f"{intro(name)} A cota\u00e7\u00e3o n\u00e3o \u00e9 v\u00e1lida \u00e0 noite; o limite \u00e9 1,500.00. "
 
 
 def tool(draw: Random, name: str) -> dict[str, object]:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -146,9 +147,13 @@ def nearest(documents: Sequence[Document]) -> list[tuple[int, int]]:
 
 
 def shingles(text: str, size: int) -> set[int]:
-    """Hashes of all runs of `size` words, whatever stands between them; of all words where there are fewer."""
+    """Hashes of all runs of `size` words, whatever stands between them; of all words where there are fewer.
+
+    A run that comes twice, four times, eight times counts once more each time: a long monotony weighs something too.
+    """
     found = _WORD.findall(text.lower())
-    return {crc32(" ".join(found[k : k + size]).encode()) for k in range(max(1, len(found) - size + 1))}
+    counts = Counter(" ".join(found[k : k + size]) for k in range(max(1, len(found) - size + 1)))
+    return {crc32(run.encode(), turn) for run, count in counts.items() for turn in range(count.bit_length())}
 
 
 def canonical(text: str) -> str | None:
