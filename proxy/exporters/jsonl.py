@@ -104,7 +104,7 @@ class JsonlExporter:
             whole += 1
         self._bytes -= sum(map(len, self._lines[:whole]))
         self._lines = self._lines[whole:]
-        self._torn = not batch[:written].endswith(b"\n")
+        self._torn = self._torn if not written else batch[written - 1 : written] != b"\n"
 
     def _overflow(self) -> None:
         """Drops the oldest lines over the buffer's limit."""

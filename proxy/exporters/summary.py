@@ -6,6 +6,7 @@ is of inference requests that completed (ttft: of those that produced a token); 
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from heapq import nlargest
 from math import ceil
 from typing import Any
 
@@ -15,7 +16,7 @@ from proxy.records import PHASES, Outcome
 
 QUANTILES = {"p50_ms": 0.5, "p90_ms": 0.9, "p99_ms": 0.99, "p999_ms": 0.999}
 SLOWEST = 10
-"""Requests that are listed by name."""
+"""Inference requests that are listed by name: a pull of minutes is no news."""
 GROUPS = 50
 """Groups shown of each kind, the largest; the rest are one."""
 REST = "(others)"
@@ -72,6 +73,7 @@ def summarize(rows: Sequence[Row], window_s: float | None = None) -> dict[str, A
     if not rows:
         return {"requests": 0, **_latency(rows)}
     start, end = min(row.at for row in rows), max(row.at for row in rows)
+    inference = [row for row in rows if row.route == "inference"]
     length = window_s or _round_up((end - start) / 12)
     return {
         "from": start,
@@ -84,7 +86,7 @@ def summarize(rows: Sequence[Row], window_s: float | None = None) -> dict[str, A
         "models": _by(rows, lambda row: row.model or "(none)"),
         "tenants": _by([row for row in rows if row.tenant is not None], lambda row: row.tenant or ""),
         "windows": _windows(rows, length),
-        "slowest": [_slow(row) for row in sorted(rows, key=lambda row: -row.total_s)[:SLOWEST]],
+        "slowest": [_slow(row) for row in nlargest(SLOWEST, inference, key=lambda row: row.total_s)],
     }
 
 

@@ -24,7 +24,8 @@ NAMES = {
 """Phases that are shown, and how they are called; the others are the small change of a request."""
 ALWAYS = frozenset({"queue", "load", "prefill", "decode"})
 """Shown when known, even at 0; the others from SMALL_NS on."""
-SMALL_NS = 5_000_000
+MILLISECOND_NS = 1_000_000
+SMALL_NS = 5 * MILLISECOND_NS
 MODEL_CHARS = 40
 
 
@@ -83,11 +84,16 @@ def _tokens(finished: Finished) -> str:
 def _phases(record: RequestRecord) -> list[str]:
     """The phases worth showing, the unit once; the total where no phase is."""
     shown = [phase for phase in record.breakdown.phases if _worth(phase)]
-    texts = [f"{NAMES[phase.name]} {_mark(phase)}{phase.ns / 1e9:.2f}" for phase in shown]
+    texts = [f"{NAMES[phase.name]} {_mark(phase)}{_seconds(phase.ns)}" for phase in shown]
     if not texts:
-        texts = [f"total {record.finished.timeline.total_ns / 1e9:.2f}"]
+        texts = [f"total {_seconds(record.finished.timeline.total_ns)}"]
     texts[-1] += " s"
     return texts
+
+
+def _seconds(ns: int) -> str:
+    """To a hundredth; to a thousandth where that says more."""
+    return f"{ns / 1e9:.3f}" if MILLISECOND_NS <= ns < 100 * MILLISECOND_NS else f"{ns / 1e9:.2f}"
 
 
 def _worth(phase: Phase) -> bool:

@@ -19,7 +19,7 @@ from starlette.types import ASGIApp
 
 from proxy.attribution.ladder import attribute
 from proxy.clock import Clock, SystemClock
-from proxy.errors import EngineFailed
+from proxy.errors import ProxyError
 from proxy.exporters.carry import dump, load
 from proxy.exporters.exporter import Exporter
 from proxy.exporters.jsonl import JsonlExporter
@@ -154,7 +154,7 @@ def fetcher(engines: Iterable[EngineAddress], relay: Relay) -> Fetch:
         key = [(b"authorization", b"Bearer " + engine.api_key.encode())] if engine.api_key else []
         try:
             status, _, body = await relay.fetch(httpx.URL(engine.url), target, SCRAPE_S, key)
-        except EngineFailed:
+        except ProxyError:
             return None
         return body if status == 200 else None
 

@@ -6,7 +6,7 @@ from proxy.exporters.prometheus import Exposition
 from proxy.exporters.series import Series
 from proxy.messages import EngineState, Pulse
 from proxy.records import AdmissionVerdict, Class, Outcome, Phase, PhaseBreakdown, RequestRecord, TokenCount, Usage
-from tests.support.records import finished, record
+from tests.support.records import finished, record, timeline
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 ENGINE = EngineState(name="ollama", answers=True, in_flight=2, queued=1)
@@ -72,6 +72,9 @@ def test_every_metric_has_its_definition_and_one_list_of_edges_serves_all_times(
     assert (EDGES_NS[0], EDGES_NS[-1]) == (1_000_000, 600_000_000_000)
 
 
+SHORT = timeline(gaps_ms=(10, 300))
+
+
 def worst_case(series: Series) -> None:
     """Eight engines of fifty models, every outcome, phase, class and reason."""
     names = ("admission", "proxy", "frontend", "step_wait", "queue", "load", "prefill", "decode", "delivery", "engine")
@@ -84,6 +87,7 @@ def worst_case(series: Series) -> None:
                     model=f"model-{model}",
                     outcome=outcome,
                     tenant=f"tenant-{model}",
+                    timeline=SHORT,
                     usage=Usage(10, 2, 1),
                     count=TokenCount(9, ("exact", "calibrated", "estimated")[number % 3], 1, 2, 3),
                     admission=AdmissionVerdict("shed", f"reason-{number}", None, ("observe", "enforce")[number % 2]),

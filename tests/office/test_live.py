@@ -11,7 +11,7 @@ PHASES = (
     Phase("proxy", 9 * MS, Class.MEASURED, "clock"),
     Phase("frontend", 9 * MS, Class.DERIVED, "clock"),
     Phase("queue", 0, Class.DERIVED, "ollama.durations"),
-    Phase("load", 1 * MS, Class.MEASURED, "ollama.durations"),
+    Phase("load", MS // 2, Class.MEASURED, "ollama.durations"),
     Phase("prefill", 310 * MS, Class.MEASURED, "ollama.durations"),
     Phase("decode", 4200 * MS, Class.MEASURED, "ollama.durations"),
 )
@@ -37,7 +37,7 @@ def test_joint_phases_go_by_their_joint_name_and_guesses_are_marked() -> None:
         Phase("queue_prefill", 500 * MS, Class.DERIVED, "clock"),
         Phase("decode", 1000 * MS, Class.INFERRED, "replay"),
     )
-    assert said(joint, None) == "llama3.2 chat  600+48 tok  step wait 0.05  queue+prefill 0.50  decode ~1.00 s"
+    assert said(joint, None) == "llama3.2 chat  600+48 tok  step wait 0.050  queue+prefill 0.50  decode ~1.00 s"
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_an_exchange_that_failed_says_how_and_how_long_it_took() -> None:
     gone = said(
         (), None, outcome=Outcome.ENGINE_OVERLOADED, status=503, usage=None, timeline=timeline(total_ns=20 * MS)
     )
-    assert gone == "llama3.2 chat  total 0.02 s  engine_overloaded 503"
+    assert gone == "llama3.2 chat  total 0.020 s  engine_overloaded 503"
     assert said((), None, outcome=Outcome.CLIENT_GONE, status=None, usage=None).endswith("client_gone")
 
 

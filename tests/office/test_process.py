@@ -3,6 +3,8 @@
 import asyncio
 import sys
 
+from structlog.testing import capture_logs
+
 from proxy.messages import Hello
 from proxy.office.channel import Sender
 from proxy.office.process import OfficeProcess
@@ -49,5 +51,23 @@ def test_an_office_that_always_dies_does_not_keep_us() -> None:
         await process.stop()
         await task
         assert sender.lost + sender.waiting == 1
+
+    run(test)
+
+
+def test_an_office_that_dies_of_its_last_work_is_told_of() -> None:
+    async def test() -> None:
+        sender = Sender(Hello(pid=1, version="0"))
+        process = OfficeProcess(sender, (sys.executable, "-c", "pass"), delay_s=600)
+        task = asyncio.create_task(process.run())
+        await until(lambda: process.pid is not None)
+        await until(lambda: process.pid is None)
+        for number in range(2000):  # more than a socketpair takes
+            sender.send(finished(f"r{number}"))
+        with capture_logs() as logs:
+            await process.stop()
+        await task
+        assert sender.lost + sender.waiting == 2000
+        assert [entry["frames"] for entry in logs] == [sender.waiting]
 
     run(test)
