@@ -33,8 +33,8 @@ TURN_ANSWER = 40
 FASTEST_STEP_S = 0.005
 """Seconds: no device is played faster than eight streams of 200 tokens a second, which two cores can carry."""
 
-SMOOTH = 5
-"""A gap of more than so many usual ones is lost time."""
+STALL = 5
+"""A gap of more than so many usual ones is a stall."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,13 +85,13 @@ class Storm:
     """What the first two acts measured; seconds, as the clients felt them unless said otherwise."""
 
     calm_gap_s: float
-    """Median gap between tokens before the long prompts."""
+    """Mean gap between tokens before the long prompts, of the median stream: means bear tokens that arrive together."""
     worst_gap_s: float
     stalled: int
-    """Streams that stood still for more than `SMOOTH` usual gaps."""
+    """Streams that stood still for more than `STALL` usual gaps."""
     streams: int
     lost_s: float
-    """Time lost per stream while the long prompts were read, mean."""
+    """Time that its tokens took while the long prompts were read, beyond the usual; mean of the streams."""
     true_lost_s: float
     """The same by the engine's own truth: decode time lost to others' prefill."""
     long_tokens: int
@@ -198,18 +198,18 @@ class Theatre:
         began, storm, ended = marks
         roles = {role: [one for one in cast if one.call.role == role] for role in ("stream", "long", "short")}
         shorts = [one for one in roles["short"] if one is not calm]
-        usual = median(gap for one in roles["stream"] for gap in one.gaps(began, storm))
-        gaps = [[gap for gap in one.gaps(storm, ended) if gap > SMOOTH * usual] for one in roles["stream"]]
+        usual = median(fmean(one.gaps(began, storm)) for one in roles["stream"])
+        gaps = [one.gaps(storm, ended) or [usual] for one in roles["stream"]]
         slowest = max(shorts, key=lambda one: one.ttft_s or 0.0)
         records = await self.stage.records([one.call.id for one in cast])
         truths = self.stage.truths([one.call.id for one in roles["stream"]])
         speed = self.times.speed
         return Storm(
             calm_gap_s=usual * speed,
-            worst_gap_s=max((max(one, default=0.0) for one in gaps), default=0.0) * speed,
-            stalled=sum(bool(one) for one in gaps),
+            worst_gap_s=max(map(max, gaps)) * speed,
+            stalled=sum(max(one) > STALL * usual for one in gaps),
             streams=len(gaps),
-            lost_s=fmean(sum(gap - usual for gap in one) for one in gaps) * speed,
+            lost_s=fmean(sum(one) - len(one) * usual for one in gaps) * speed,
             true_lost_s=fmean(row["interference_ns"] / 1e9 for row in truths.values()) * speed,
             long_tokens=self.times.long_tokens,
             long_ttft_s=max(one.ttft_s or 0.0 for one in roles["long"]) * speed,

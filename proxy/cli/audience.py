@@ -52,7 +52,7 @@ class Heard:
         return (self.stamps[0] - self.wanted_ns) / 1e9 if self.stamps else None
 
     def gaps(self, start_ns: int, end_ns: int) -> list[float]:
-        """Seconds between tokens, for gaps that end within the interval."""
+        """Seconds between tokens, for gaps that end within the interval. They sum to the time between two tokens."""
         return [(b - a) / 1e9 for a, b in pairwise(self.stamps) if start_ns <= b < end_ns]
 
 

@@ -5,8 +5,8 @@
     python tests/bench/steplog.py http://127.0.0.1:8000 MODEL engine.log OUT.json.gz
 
 The engine runs with `--max-num-batched-tokens 512 --max-num-seqs 4 --block-size 32 --enable-prefix-caching
---enable-logging-iteration-details`; its log carries precise times. About sixty requests come faster than it can serve: long and short prompts, shared prefixes,
-exact repeats, and second turns that repeat an answer.
+--enable-logging-iteration-details`; its log carries precise times. About sixty requests come faster than it can serve:
+long and short prompts, shared prefixes, exact repeats, and second turns that repeat an answer.
 
 A prompt is stored as segments `[seed, tokens]`, which `tokens_of` unfolds, or `["answer", request]`.
 """
