@@ -2,7 +2,7 @@
 
 A POST whose body says `"max_tokens":N` and `"gap_ms":G` is answered with N server-sent events, G ms apart (0: all in
 one write), then `[DONE]`. Each event carries the time it was sent, by the machine's monotonic clock, in nanoseconds. A
-GET is answered 404.
+GET is answered 404, save `/health`.
 
     python -m tests.bench.engine PORT
 """
@@ -19,6 +19,7 @@ HEAD = (
     b"transfer-encoding: chunked\r\n\r\n"
 )
 NOT_FOUND = b"HTTP/1.1 404 Not Found\r\ncontent-length: 2\r\ncontent-type: application/json\r\n\r\n{}"
+HEALTHY = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\ncontent-type: application/json\r\n\r\n{}"
 EVENT = (
     b'data: {"id":"chatcmpl-8f14e45fceea167a5a36dedd4bea2543","object":"chat.completion.chunk","created":1795968415,'
     b'"model":"m","choices":[{"index":0,"delta":{"content":" tok"},"logprobs":null,"finish_reason":%b}],"t":%d}\n\n'
@@ -46,8 +47,9 @@ class Engine(asyncio.Protocol):
         if end < 0:
             return
         if self.held.startswith(b"GET"):
+            healthy = self.held.startswith(b"GET /health")
             self.held = b""
-            self.transport.write(NOT_FOUND)
+            self.transport.write(HEALTHY if healthy else NOT_FOUND)
             return
         said = re.search(rb"(?i)content-length: *(\d+)", self.held[:end])
         whole = self.held.endswith(b"0\r\n\r\n") if said is None else len(self.held) >= end + 4 + int(said[1])

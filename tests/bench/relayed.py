@@ -31,6 +31,7 @@ class Untapped:
     """A tap that reads nothing."""
 
     complete = True
+    blind = None
 
     def feed(self, t: int, data: bytes) -> None: ...
 
