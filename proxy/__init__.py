@@ -39,7 +39,7 @@ Libraries, and the only places that name them. What stands nowhere here is the s
     prometheus_client   exporters.prometheus
     rich                cli
     starlette           office
-    structlog           app exporters office
+    structlog           app cli exporters office
     tiktoken            tokens.vocabularies
     tokenizers          tokens.hf
     uvicorn             cli office.main

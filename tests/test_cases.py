@@ -1,5 +1,7 @@
 """The field cases, one test an id. What needs a room that is not built yet is skipped, and says which."""
 
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -11,9 +13,28 @@ CASES = list(load(SHIPPED))
 BY_MACHINE = [case for case in CASES if case.get("machine", True)]
 
 
+def waits(case: dict[str, Any]) -> bool:
+    """Over sockets, and its script takes seconds: it mostly waits, and others can run meanwhile."""
+    scripts = [step.get("engine") or {} for step in case["steps"]]
+    reads = [read for script in scripts for each in _listed(script) for read in each.get("reads", ())]
+    moments = [step.get("at_ms", 0) for step in case["steps"]] + [read["t_ms"] for read in reads]
+    return not case.get("virtual", True) and 5_000 <= max(moments) < 20_000
+
+
+def _listed(script: Any) -> list[dict[str, Any]]:
+    return script if isinstance(script, list) else [script]
+
+
+@pytest.fixture(scope="module")
+def begun() -> Iterator[dict[str, Future[runner.Verdict]]]:
+    """Verdicts of the cases that wait, begun at once."""
+    with ThreadPoolExecutor() as pool:
+        yield {case["id"]: pool.submit(runner.run, case) for case in BY_MACHINE if waits(case)}
+
+
 @pytest.mark.parametrize("case", BY_MACHINE, ids=lambda case: case["id"])
-def test_field_case(case: dict[str, Any]) -> None:
-    verdict = runner.run(case)
+def test_field_case(case: dict[str, Any], begun: dict[str, Future[runner.Verdict]]) -> None:
+    verdict = begun[case["id"]].result() if case["id"] in begun else runner.run(case)
     if verdict.word in ("not yet", "skipped"):
         pytest.skip(f"{verdict.word}: {verdict.reasons[0]}")
     assert verdict.word == "pass", str(verdict)

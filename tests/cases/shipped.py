@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from proxy.attribution.ladder import attribute
-from proxy.cli import serve
+from proxy.cli import service
+from proxy.cli.serve import serve
 from proxy.messages import Message
 from proxy.office.findings import findings
 from proxy.records import Finished, RequestRecord
@@ -193,8 +194,9 @@ def main(arguments: list[str]) -> None:
         def __init__(self, *args: Any, **named: Any) -> None:
             super().__init__(*args, **{**named, "send": telling(named["send"], file)})
 
-    vars(serve)["DataApp"] = Told  # the one part that is not as shipped: it has an ear
-    serve.serve(arguments[1:])
+    assert "DataApp" in vars(service)
+    vars(service)["DataApp"] = Told  # the one part that is not as shipped: it has an ear
+    serve(arguments[1:])
 
 
 def telling(send: Callable[[Message], None], file: TextIO) -> Callable[[Message], None]:

@@ -17,7 +17,7 @@ from tests.support.http1 import Head, Messages, request_length
 from tests.support.script import Call
 
 LOCAL = "127.0.0.1"
-SETTLE_S = 8.0
+SETTLE_S = 3.0
 """How long records may take to be there after the last answer."""
 CLOSE_S = 2.0
 """How long the closing of a call may take to be seen by the engine after its client left."""
