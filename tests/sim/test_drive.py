@@ -70,6 +70,6 @@ def test_a_refused_job_leaves_nothing_behind() -> None:
 def test_a_swap_between_models_happens_while_nobody_steps() -> None:
     shelf = Shelf(lambda model: Runner(1, FLAT), lambda model: 50_000_000)
     jobs = [Job("a", (1,), (7,) * 9, model="one"), Job("b", (1,), (7,), model="two")]
-    heard = asyncio.run(hear(Drive(shelf, HurriedClock(1_000_000)), *jobs))
+    heard = asyncio.run(hear(Drive(shelf, HurriedClock(5_000_000)), *jobs))
     truths = {item.id: item for item in heard if isinstance(item, Truth)}
     assert truths["b"].queued_ns == (truths["a"].last_token_ns or 0) + 50_000_000
