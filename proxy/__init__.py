@@ -21,7 +21,7 @@ behind it families, each of which uses, in its own line, itself alone: families 
 
     vocabulary   clock errors events messages records
     cores        config gaps headers lists tap timeline | admission attribution engines prefixes sim tokens wire
-    shells       client counting guard memory policy pulse relay transport | exporters
+    shells       client counting guard line memory policy pulse relay transport | exporters
     office       | office
     life         exchange fleet lookout
     root         app
@@ -31,7 +31,7 @@ behind it families, each of which uses, in its own line, itself alone: families 
 Libraries, and the only places that name them. What stands nowhere here is the standard library.
 
     aiohappyeyeballs    transport
-    aiohttp             transport
+    aiohttp             line transport
     click               cli
     httptools           cli
     httpx               app fleet office.main relay transport

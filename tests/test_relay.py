@@ -136,6 +136,15 @@ def test_closing_an_answer_or_the_relay_closes_what_is_below() -> None:
     asyncio.run(main())
 
 
+def test_a_look_up_can_ask_with_a_body_and_a_key() -> None:
+    transport = Scripted()
+    asyncio.run(Relay(transport).fetch(URL, "/", 1, [(b"authorization", b"k")], b"{}"))
+    (request,) = transport.requests
+    assert (request.method, b"".join(request.stream)) == ("POST", b"{}")  # type: ignore[arg-type]
+    assert request.headers["authorization"] == "k"
+    assert request.headers["content-type"] == "application/json"
+
+
 def test_a_look_up_closes_its_answer() -> None:
     transport = Scripted()
     assert asyncio.run(Relay(transport).fetch(URL, "/", 1)) == (200, [(b"A", b"\xff")], b"one")

@@ -5,7 +5,7 @@ import asyncio
 import httpx
 import pytest
 
-from proxy.transport import SPEAKING, Line, Wire, _head, _translated
+from proxy.transport import SPEAKING, Wire, _head, _translated
 
 
 @pytest.mark.parametrize("error", [*SPEAKING, ConnectionResetError, TimeoutError])
@@ -16,16 +16,6 @@ def test_every_error_while_speaking_has_a_name_in_httpx(error: type[Exception]) 
 def test_without_a_raw_target_the_urls_own_is_used() -> None:
     """So that an `httpx.AsyncClient` can use this transport."""
     assert _head(httpx.Request("get", "http://e/a?b=%20", headers=[])) == b"GET /a?b=%20 HTTP/1.1\r\nHost: e\r\n\r\n"
-
-
-def test_a_line_that_is_gone_takes_no_bytes() -> None:
-    async def main() -> None:
-        line = Line(asyncio.get_running_loop())
-        assert not line.usable()
-        with pytest.raises(ConnectionResetError):
-            line.write((b"x",))
-
-    asyncio.run(main())
 
 
 def test_closing_a_wire_that_was_never_used_is_harmless() -> None:
