@@ -25,6 +25,8 @@ CLOSE_S = 2.0
 
 def impossible(case: Case) -> str | None:
     """Why this machine cannot play the case; None: it can."""
+    if case.wall_jumps:
+        return "the machine's wall clock is not ours to move"
     host = engine_address(case)
     try:
         with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
