@@ -29,7 +29,11 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--only", action="append", metavar="ID", help="run this case alone; may be given again")
     parser.add_argument("--list", action="store_true", help="print ids and symptoms, run nothing")
     options = parser.parse_args(arguments)
-    chosen = [case for case in load(options.file) if not options.only or case.get("id") in options.only]
+    try:
+        cases = list(load(options.file))
+    except (OSError, ValueError) as error:
+        parser.error(f"{options.file}: {error}")
+    chosen = [case for case in cases if not options.only or case.get("id") in options.only]
     if options.list:
         for case in chosen:
             print(f"{case.get('id'):8} {case.get('kind', ''):20} {case.get('symptom', '')}")
