@@ -4,6 +4,7 @@
 """
 
 import asyncio
+import json
 import uuid
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
@@ -142,7 +143,12 @@ class DataApp:
             in_flight=self.in_flight,
             engines=tuple(_state(engine) for engine in self.fleet.engines),
             draining=self.draining,
+            admission=json.dumps(self._admission()),
         )
+
+    def _admission(self) -> dict[str, Any]:
+        counting = {engine.name: engine.desk.snapshot() for engine in self.fleet.engines}
+        return {**self.door.snapshot(), "counting": counting}
 
     # --- what is built once ---
 

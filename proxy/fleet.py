@@ -82,6 +82,10 @@ class Desk(Protocol):
         """What the engine said of a prompt that was counted."""
         ...
 
+    def snapshot(self) -> dict[str, Any]:
+        """By model: answers learnt from, and the drift of the count against them."""
+        ...
+
     def to_dict(self) -> dict[str, Any]:
         """What was learnt, as JSON."""
         ...

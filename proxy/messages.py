@@ -95,6 +95,8 @@ class Pulse:
     """Resident memory of the data process."""
     draining: bool = False
     """It takes no new work."""
+    admission: str = "{}"
+    """The door and the desks as JSON: what `/api/admission` shows."""
 
 
 Message = Hello | Finished | Pulse

@@ -21,6 +21,7 @@ from proxy.office.logs import configure
 @click.option("--records", metavar="FILE.jsonl", help="Append one JSON line per request.")
 @click.option("--store", metavar="FILE.db", help="Keep one SQLite row per request.")
 @click.option("--config", "file", type=FILE, help="TOML file with every setting.")
+@click.option("--workers", type=int, default=1, hidden=True)
 @click.option("--quiet", is_flag=True, default=None, help="No line per request.")
 def serve(
     upstream: tuple[str, ...],
@@ -29,9 +30,15 @@ def serve(
     records: str | None,
     store: str | None,
     file: Path | None,
+    workers: int,
     quiet: bool | None,
 ) -> None:
     """Relay requests to engines and tell where their time goes."""
+    if workers != 1:
+        raise click.UsageError(
+            "--workers: there is only one: gate, audit and attribution must see all of an engine's traffic; "
+            "to scale, run one phasegate beside each engine"
+        )
     engines = [{"url": url} for url in upstream] or None
     flags = {"upstream": engines, "listen": listen, "admin": admin, "records": records, "store": store, "quiet": quiet}
     settings = loaded(file, flags).settings

@@ -5,6 +5,7 @@ It lives as long as its end of the socketpair: when that closes it settles what 
 
 import asyncio
 import contextlib
+import json
 import signal
 import socket
 import sys
@@ -107,7 +108,10 @@ class _Desk:
 
     def _admin(self) -> ASGIApp:
         guard = Guard.of(self._hello.admin_host, self._hello.admin_token, self._hello.admin_hosts)
-        panels: dict[str, app.Panel] = {"findings": lambda: trends(self._office.records())}
+        panels: dict[str, app.Panel] = {
+            "findings": lambda: trends(self._office.records()),
+            "admission": lambda: json.loads(self._office.pulse.admission),
+        }
         config = self._hello.config.encode()
         return app.create(self._office, self._exposition, guard, config, panels, self._scraper.details)
 
