@@ -7,10 +7,11 @@ body. Malformed HTTP never reaches the application: it is answered here and coun
 
 What the application finds in `scope["extensions"]`:
 
-    phasegate.target   the exact bytes of the request target, in origin form
-    phasegate.upgrade  true for an upgrade (WebSocket, CONNECT) that the application must refuse; h2c is ignored
-    phasegate.abort    breaks the response off so that the client can tell: chunks stay without the last one, a length
-                       stays unmet, and a body that only the connection's end delimits is reset
+    phasegate.target  the exact bytes of the request target, in origin form
+    phasegate.abort   breaks the response off so that the client can tell: chunks stay without the last one, a length
+                      stays unmet, and a body that only the connection's end delimits is reset
+
+A WebSocket upgrade reaches it as the plain request that it begins as, to be refused; an offer of h2c is ignored.
 """
 
 import asyncio
@@ -226,6 +227,8 @@ class FrontDoor(HttpToolsProtocol):
             self._raise(505, f"HTTP/{version} is not spoken here")
         if len(hosts) > 1 or (version == "1.1" and not hosts) or not all(map(_HOST.fullmatch, hosts)):
             self._raise(400, "exactly one well-formed Host is required")  # RFC 9112 3.2
+        if self.parser.get_method() == b"CONNECT":
+            self._raise(501, "CONNECT is not served here")
         if codings and version == "1.0":
             self._raise(400, "HTTP/1.0 has no transfer-encoding")  # RFC 9112 6.1
         if codings not in ([], [b"chunked"]):
@@ -258,7 +261,7 @@ class FrontDoor(HttpToolsProtocol):
             path=urllib.parse.unquote(path.partition(b"#")[0].decode("latin-1")),
             raw_path=path,
             query_string=query,
-            extensions={"phasegate.target": target, "phasegate.upgrade": upgrade, "phasegate.abort": cycle.abort},
+            extensions={"phasegate.target": target, "phasegate.abort": cycle.abort},
         )
         return cycle
 
