@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from proxy.prefixes.caches import Cache, Reading, Texts, replicas_of
-from proxy.prefixes.canon import render
+from proxy.prefixes.canon import Segment, render
 from proxy.prefixes.chains import Chain, root_of
 from proxy.prefixes.inferred import Inferred, PrefillTimes
 from proxy.prefixes.ledger import Ledger, Sight, split
@@ -98,21 +98,21 @@ class Audit:
     def _read(self, id: str, model: str, prompt: Prompt) -> Reading:
         root = root_of(self._texts.secret, model, prompt.salt)
         segments = render(prompt)
-        chains = tuple(self._chains(root, prompt))
+        chains = tuple(self._chains(root, prompt, segments))
         unseen = Sight(sum(chain.tokens for chain in chains), 0, 0, 0, 0, 0)
         reading = Reading(id, model, root, prompt, segments, chains, unseen, PrefixVerdict(self._cache.block, 0))
         reading.sight = self._sight(reading)
         reading.verdict = self._verdict(self._scaled(reading, None), None)
         return reading
 
-    def _chains(self, root: int, prompt: Prompt) -> list[Chain]:
+    def _chains(self, root: int, prompt: Prompt, segments: Sequence[Segment]) -> list[Chain]:
         """One chain for each prompt of the request."""
         chains = self._cache.chains
         if prompt.ids:
             return [chains.of_ids(root, ids) for ids in prompt.ids]
         if len(prompt.texts) > 1:
             return [chains.chain(root, render(replace(prompt, texts=(text,)))) for text in prompt.texts]
-        return [chains.chain(root, render(prompt))]
+        return [chains.chain(root, segments)]
 
     def _sight(self, reading: Reading) -> Sight:
         look = self._cache.look(reading)

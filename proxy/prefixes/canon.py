@@ -19,7 +19,7 @@ engine's text differs; for whole-token agreement with an engine its own token id
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from hashlib import sha256
 from typing import NamedTuple
 
@@ -43,15 +43,20 @@ class Segment(NamedTuple):
     marker: int = 0
     """Token id of a special marker; 0: plain text."""
     message: int = -1
-    """Index of the message in the request; -1: in none (the generation prompt, a system message made for tools)."""
+    """Index of the message in the request whose content this is; -1: of none (frames, tools without a message)."""
     role: str = ""
     """Whose content this is; `tools` for the list of tools; empty for what frames a message."""
+
+
+OPEN, CLOSE, LINE = Segment(START, MARKERS[START]), Segment(END, MARKERS[END]), Segment("\n")
+ASSISTANT = Segment("assistant\n")
+"""What frames every message: made once, for a long conversation has hundreds."""
 
 
 def render(prompt: Prompt) -> tuple[Segment, ...]:
     """The segments of a chat prompt, or of the first raw prompt; empty where token ids are given."""
     if prompt.messages or prompt.tools:
-        return tuple(segment for segment in _chat(prompt) if segment.text)
+        return tuple([segment for segment in _chat(prompt) if segment.text])
     return tuple(Segment(text, 0, 0, "prompt") for text in prompt.texts[:1] if text)
 
 
@@ -71,40 +76,36 @@ def tokens_of(segments: Iterable[Segment], encode: Encode) -> list[int]:
     return ids
 
 
-def _chat(prompt: Prompt) -> Iterator[Segment]:
+def _chat(prompt: Prompt) -> list[Segment]:
     tools = "\n\n# Tools\n" + "\n".join(prompt.tools) if prompt.tools else ""
     leads = bool(prompt.messages) and prompt.messages[0].role in LEADS
+    segments: list[Segment] = []
     if tools and not leads:
-        yield from _frame(-1, "system", [Segment(tools, 0, -1, "tools")])
+        segments += (OPEN, Segment("system\n"), Segment(tools, 0, -1, "tools"), CLOSE, LINE)
     for index, message in enumerate(prompt.messages):
-        content = list(_content(index, message))
+        segments += (OPEN, Segment(message.role + "\n"))
+        _content(segments, index, message)
         if tools and leads and index == 0:
-            content.append(Segment(tools, 0, 0, "tools"))
-        yield from _frame(index, message.role, content)
-    yield Segment(START, MARKERS[START])
-    yield Segment("assistant\n")
+            segments.append(Segment(tools, 0, 0, "tools"))
+        segments += (CLOSE, LINE)
+    segments += (OPEN, ASSISTANT)
+    return segments
 
 
-def _frame(index: int, role: str, content: Iterable[Segment]) -> Iterator[Segment]:
-    yield Segment(START, MARKERS[START], index)
-    yield Segment(role + "\n", 0, index)
-    yield from content
-    yield Segment(END, MARKERS[END], index)
-    yield Segment("\n", 0, index)
-
-
-def _content(index: int, message: Message) -> Iterator[Segment]:
+def _content(segments: list[Segment], index: int, message: Message) -> None:
     text = ""
     for part in message.parts:
         if part.kind == "text":
             text += part.text
         elif part.kind == "image":
-            yield Segment(text, 0, index, message.role)
-            yield Segment(IMAGE, MARKERS[IMAGE], index, message.role)
-            yield Segment(sha256(part.text.encode("utf-8", "surrogatepass")).hexdigest() * 4, 0, index, message.role)
+            digest = sha256(part.text.encode("utf-8", "surrogatepass")).hexdigest()
+            segments.append(Segment(text, 0, index, message.role))
+            segments.append(Segment(IMAGE, MARKERS[IMAGE], index, message.role))
+            segments.append(Segment(digest * 4, 0, index, message.role))
             text = ""
-    calls = "\n".join(map(_call, message.calls))
-    yield Segment(text + ("\n" if text and calls else "") + calls, 0, index, message.role)
+    if message.calls:
+        text += ("\n" if text else "") + "\n".join(map(_call, message.calls))
+    segments.append(Segment(text, 0, index, message.role))
 
 
 def _call(call: Call) -> str:

@@ -4,21 +4,22 @@ A prefix cache knows a prompt as a chain of blocks: the key of a block is a hash
 in it, so two prompts have the same key exactly as far as they agree. The chain starts from a root that is a keyed hash
 of engine, model, salt and adapter: where one of them differs, nothing is shared.
 
-Whole segments are matched first. What a segment adds to a chain (its blocks, and the tokens left over) is kept under a
-hash of all text up to its end; a prompt whose beginning was seen before is walked segment by segment, and only its new
-end is tokenised and hashed. No text is kept.
+Whole messages are matched first. What a message adds to a chain (its blocks, and the tokens left over) is kept under a
+hash of all text up to its end; a prompt whose beginning was seen before is walked message by message, and only its new
+end is hashed, and of that only texts that were never seen are tokenised. No text is kept.
 
 Keys are 64-bit integers from the interpreter's own keyed hash (SipHash over the tokens of the block), seeded with the
 per-install key: one C call a block. They never leave the process.
 """
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from struct import iter_unpack
 from typing import Generic, TypeVar
 
-from proxy.prefixes.canon import Encode, Segment
+from proxy.prefixes.canon import LINE, Encode, Segment
 
 TOKEN = 4
 """Bytes a token takes while it waits in a block."""
@@ -27,7 +28,7 @@ LONGEST = 131_072
 """Tokens of a prompt that are followed; 128k is the largest common context window, and what llm-d's router follows."""
 
 KEPT_STEPS = 16_384
-"""Segments whose step is kept in each of two generations: about 300 prompts of 50 messages, in under 16 MB."""
+"""Messages whose step is kept in each of two generations: about 300 conversations of 50 messages, in under 16 MB."""
 
 KEPT_TOKENS = 1_000_000
 """Tokens of segments kept in each of two generations: 4 MB, a few hundred system prompts."""
@@ -84,10 +85,11 @@ class Chain:
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """What one segment adds to a chain that reached it."""
+    """What one message adds to a chain that reached it."""
 
     keys: Sequence[int]
     tokens: int
+    sizes: Sequence[int]
     tail: bytes
 
 
@@ -104,11 +106,22 @@ def pack(ids: Sequence[int]) -> bytes:
 
 def blocks(parent: int, data: bytes, size: int) -> "array[int]":
     """The keys of all full blocks of `size` bytes in data, after the block `parent`."""
-    keys = array("q")
-    for at in range(0, len(data) - size + 1, size):
-        parent = hash((parent, data[at : at + size]))
+    keys = []
+    for block in iter_unpack(f"{size}s", data[: len(data) // size * size]):
+        parent = hash((parent, block))
         keys.append(parent)
-    return keys
+    return array("q", keys)
+
+
+def messages(segments: Sequence[Segment]) -> Iterator[Sequence[Segment]]:
+    """A rendered prompt in pieces that each end with a message."""
+    begin = 0
+    for end, segment in enumerate(segments, 1):
+        if segment is LINE:
+            yield segments[begin:end]
+            begin = end
+    if begin < len(segments):
+        yield segments[begin:]
 
 
 class Chains:
@@ -140,17 +153,17 @@ class Chains:
         keys: list[int] = []
         sizes: list[int] = []
         parent, path, tokens, tail = root, root, 0, b""
-        for segment in segments:
-            path = hash((path, segment.marker, segment.text))
+        for message in messages(segments):
+            path = hash((path, message))
             step = self._steps.get(path)
             if step is None:
-                step = self._step(parent, tail, segment, LONGEST - tokens)
+                step = self._step(parent, tail, message, LONGEST - tokens)
                 self._steps.put(path, step)
             if step.keys:
                 keys += step.keys
                 parent = keys[-1]
             tokens += step.tokens
-            sizes.append(step.tokens)
+            sizes += step.sizes
             tail = step.tail
         return Chain(keys, tokens, tail, sizes)
 
@@ -172,12 +185,12 @@ class Chains:
         """All tokens of a rendered prompt, packed."""
         return b"".join([pack((s.marker,)) if s.marker else self._tokens(s.text) for s in segments])
 
-    def _step(self, parent: int, tail: bytes, segment: Segment, room: int) -> _Step:
-        data = pack((segment.marker,)) if segment.marker else self._tokens(segment.text)
-        added = len(data) // TOKEN
-        data = tail + data[: max(0, room) * TOKEN]
+    def _step(self, parent: int, tail: bytes, message: Sequence[Segment], room: int) -> _Step:
+        packed = [pack((s.marker,)) if s.marker else self._tokens(s.text) for s in message]
+        sizes = [len(data) // TOKEN for data in packed]
+        data = tail + b"".join(packed)[: max(0, room) * TOKEN]
         keys = blocks(parent, data, self._size)
-        return _Step(keys, added, data[len(keys) * self._size :])
+        return _Step(keys, sum(sizes), sizes, data[len(keys) * self._size :])
 
     def _tokens(self, text: str) -> bytes:
         name = hash(text)

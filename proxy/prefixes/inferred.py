@@ -1,8 +1,8 @@
 """Cached tokens from prefill time, for engines that do not report them (Ollama).
 
-A prompt of n tokens of which `fresh` are computed takes about a + b x fresh. Cold prompts lie on a line, prompts that
-were cached far below it: b is the cost of a token among those near the line (a low quantile: contention only adds), a
-is what the quickest prompt took beyond its one token. The estimate is inferred, and says so with an interval.
+A prompt of which `fresh` tokens are computed takes about as long as the quickest prompt seen, which computed one, and b
+for each more. Cold prompts lie on a line, prompts that were cached far below it: b is the cost of a token among those
+near the line (a low quantile, for contention only adds). The estimate is inferred, and says so with an interval.
 """
 
 from collections import deque
@@ -50,15 +50,14 @@ class PrefillTimes:
 
     def cached(self, tokens: int, prefill_ns: int) -> Inferred | None:
         """Cached tokens of a prompt that took this long; None while too little is known."""
-        costs = sorted(ns / n for n, ns in self._seen if n >= LONG)
-        if len(self._seen) < FIRST or not costs:
+        quickest = min((ns for _, ns in self._seen), default=0)
+        costs = sorted((ns - quickest) / (n - 1) for n, ns in self._seen if n >= LONG)
+        if len(self._seen) < FIRST or not costs or costs[-1] <= 0:
             return None
         cold = [cost for cost in costs if cost >= COLD * _quantile(costs, TOP)]
-        quickest = min(ns for _, ns in self._seen)
 
         def estimate(quantile: float) -> int:
-            cost = _quantile(cold, quantile)
-            fresh = (prefill_ns - max(0.0, quickest - cost)) / cost
+            fresh = 1 + (prefill_ns - quickest) / _quantile(cold, quantile)
             return round(max(0.0, min(tokens - 1.0, tokens - fresh)))
 
         return Inferred(estimate(USUAL), min(estimate(LOW), estimate(USUAL)), max(estimate(HIGH), estimate(USUAL)))

@@ -8,8 +8,9 @@ the others, and prompts put aside in host memory when a slot is taken for anothe
 """
 
 from collections import OrderedDict, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 from proxy.prefixes.chains import TOKEN, Chain
 
@@ -64,14 +65,9 @@ class BlockShadow:
 
     def look(self, chain: Chain, block: int) -> Look:
         """What is there for this prompt; changes nothing."""
-        resident, evicted = self._resident, self._evicted
-        usable = chain.usable(block)
-        here = 0
-        while here < usable and chain.keys[here] in resident:
-            here += 1
-        ever = here
-        while ever < usable and (chain.keys[ever] in evicted or chain.keys[ever] in resident):
-            ever += 1
+        usable = chain.keys[: chain.usable(block)]
+        here = _leading(usable, self._resident.__contains__)
+        ever = here + _leading(usable[here:], self._knows)
         return Look(here * block, ever * block)
 
     def hold(self, keys: Sequence[int]) -> None:
@@ -80,8 +76,13 @@ class BlockShadow:
         for key in reversed(keys):
             resident[key] = None
             resident.move_to_end(key)
-            evicted.pop(key, None)
+        if not evicted.keys().isdisjoint(keys):
+            for key in keys:
+                evicted.pop(key, None)
         self._evict()
+
+    def _knows(self, key: int) -> bool:
+        return key in self._evicted or key in self._resident
 
     def clear(self) -> None:
         """The engine restarted, or dropped its cache: nothing is there, and nothing was."""
@@ -93,6 +94,11 @@ class BlockShadow:
             self._evicted[self._resident.popitem(last=False)[0]] = None
         while len(self._evicted) > self._ghosts:
             self._evicted.popitem(last=False)
+
+
+def _leading(keys: Sequence[int], holds: Callable[[int], bool]) -> int:
+    """How many keys from the first on are held."""
+    return len(list(takewhile(holds, keys)))
 
 
 def common(one: bytes, other: bytes) -> int:

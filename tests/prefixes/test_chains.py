@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.prefixes.canon import render
-from proxy.prefixes.chains import LONGEST, Chains, Generations, root_of
+from proxy.prefixes.chains import LONGEST, Chains, Generations, blocks, messages, root_of
 from tests.prefixes.prompts import chat, raw
 
 ROOT = root_of(b"key", "engine", "model")
@@ -92,4 +92,17 @@ def test_memory_keeps_what_is_used_and_is_bounded():
 
 
 def test_blocks_are_eight_bytes():
-    assert isinstance(Chains(letters, 1)._step(0, b"", render(raw("abc"))[0], 9).keys, array)
+    assert isinstance(blocks(0, b"abcd" * 4, 4), array)
+    assert blocks(0, b"abcd" * 4, 4).itemsize == 8
+
+
+def test_a_prompt_is_cut_behind_each_message():
+    segments = render(chat(("system", "a"), ("user", "b")))
+    assert [len(piece) for piece in messages(segments)] == [5, 5, 2]
+    assert [list(piece) for piece in messages(render(raw("a")))] == [list(render(raw("a")))]
+    assert list(messages(())) == []
+
+
+def test_tokens_of_a_prompt_can_be_had_packed():
+    chains = Chains(letters, 4)
+    assert chains.packed(render(raw("ab"))) == array("I", [97, 98]).tobytes()

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from proxy.prefixes.breakers.documents import Document, Segments
-from proxy.prefixes.canon import END, LEADS, MARKERS, START, Segment
+from proxy.prefixes.canon import ASSISTANT, CLOSE, LEADS, LINE, OPEN, Segment
 
 LOOK_BACK = 32
 """Earlier prompts with the same question or answer that are tried for a predecessor."""
@@ -48,7 +48,7 @@ def turns(segments: Segments) -> tuple[list[Turn], list[Turn]]:
     """The leading messages of a prompt (system, developer), and those of the conversation."""
     groups: list[list[Segment]] = []
     for segment in segments[:-2]:
-        if segment.marker == MARKERS[START]:
+        if segment.marker == OPEN.marker:
             groups.append([])
         if groups:
             groups[-1].append(segment)
@@ -64,8 +64,7 @@ def ended(document: Document) -> list[Turn]:
 
 
 def _answer(text: str) -> Turn:
-    start, end, line = Segment(START, MARKERS[START]), Segment(END, MARKERS[END]), Segment("\n")
-    return Turn("assistant", (start, Segment("assistant\n"), Segment(text, 0, -1, "assistant"), end, line))
+    return Turn("assistant", (OPEN, ASSISTANT, Segment(text, 0, -1, "assistant"), CLOSE, LINE))
 
 
 def without_reasoning(text: str) -> str:

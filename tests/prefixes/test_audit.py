@@ -1,0 +1,208 @@
+import json
+
+import pytest
+
+from proxy.prefixes.audit import OPEN, Audit
+from proxy.prefixes.caches import Blocks, Slots, Texts, cache_of
+from proxy.prefixes.chains import LONGEST
+from proxy.records import EngineReport, Prompt, RequestFacts, Usage
+from tests.prefixes.prompts import chat, raw
+
+
+def letters(text):
+    return [ord(letter) for letter in text]
+
+
+def facts(prompt, model="m", route="inference"):
+    return RequestFacts("openai", "chat", route, model=model, prompt=prompt)
+
+
+def ids(*numbers):
+    return facts(Prompt(ids=(tuple(numbers),)))
+
+
+@pytest.fixture
+def texts():
+    return Texts(letters, b"a key of this install")
+
+
+@pytest.fixture
+def audit(texts):
+    return Audit(texts, Blocks(texts))
+
+
+def usage(prompt, cached=None):
+    return Usage(prompt_tokens=prompt, output_tokens=1, cached_tokens=cached)
+
+
+def play(audit, id, asked, said="", used=None):
+    """One exchange from look-up to end: the verdict at dispatch and the settled one."""
+    first = audit.predict(id, asked, 0)
+    assert audit.dispatched(id, asked, 1) == first
+    return first, audit.ended(id, said, used)
+
+
+def test_a_prompt_that_continues_another_one_can_take_its_whole_blocks(audit):
+    play(audit, "1", ids(*range(1_000, 1_040)), used=usage(40, 0))
+    first, settled = play(audit, "2", ids(*range(1_000, 1_045)), used=usage(45, 32))
+    assert (first.expected, first.infinite, first.attainable, first.block) == (32, 32, None, 16)
+    assert dict(settled.bins) == {**dict.fromkeys(dict(settled.bins), 0), "hit": 32, "structural": 13}
+
+
+def test_an_engine_that_reuses_nothing_leaves_a_gap(audit):
+    tokens = [k * 7_919 % 50_000 for k in range(561)]
+    play(audit, "a", ids(*tokens), used=usage(561, 0))
+    first, settled = play(audit, "b", ids(*tokens, *range(9)), used=usage(570, 0))
+    assert first.expected == 560
+    assert {name: count for name, count in settled.bins if count} == {"engine_gap": 560, "structural": 10}
+
+
+def test_a_prefix_on_another_replica_is_no_break_of_text(texts):
+    caches = [Blocks(texts) for _ in range(3)]
+    audits = [Audit(texts, cache, caches) for cache in caches]
+    shared = range(1_000, 2_024)
+    for number in range(6):
+        asked = ids(*shared, *range(3_000 + 8 * number, 3_008 + 8 * number))
+        first, settled = play(audits[number % 3], str(number), asked, used=usage(1_032))
+        assert first.expected == (0 if number < 3 else 1_024)
+        assert dict(settled.bins)["other_replica"] == (1_024 if number in (1, 2) else 0)
+
+
+def test_a_request_that_never_went_to_the_engine_changes_nothing(audit):
+    assert audit.predict("1", ids(*range(40)), 0) is not None
+    assert audit.ended("1", "", None) is None
+    assert audit.predict("2", ids(*range(40)), 0).expected == 0
+
+
+def test_dispatch_needs_no_prediction_and_counts_once(audit):
+    asked = ids(*range(40))
+    assert audit.dispatched("1", asked, 0) == audit.dispatched("1", asked, 0)
+    assert audit.ended("1", "", usage(40)) is not None
+    assert audit.ledger.requests == 1
+
+
+@pytest.mark.parametrize("asked", [facts(None), facts(raw("x"), route="manage")], ids=["no-prompt", "no-inference"])
+def test_what_holds_no_prompt_has_no_verdict(audit, asked):
+    assert audit.predict("1", asked, 0) is None
+    assert audit.dispatched("1", asked, 0) is None
+
+
+def test_an_answer_is_part_of_the_next_prompt(audit):
+    play(audit, "1", facts(chat(("user", "q" * 30))), "a" * 30)
+    first = audit.predict("2", facts(chat(("user", "q" * 30), ("assistant", "a" * 30), ("user", "more"))), 0)
+    assert first.expected == 64
+
+
+def test_a_refused_request_is_not_in_the_books(audit):
+    play(audit, "1", ids(*range(40)))
+    assert audit.ledger.requests == 0
+
+
+def test_text_seen_under_another_beginning_is_a_break(audit):
+    rules = "\n".join(f"rule number {k} of the house" for k in range(20))
+    play(audit, "1", facts(chat(("system", "10:01\n" + rules), ("user", "x"))))
+    first = audit.predict("2", facts(chat(("system", "10:02\n" + rules), ("user", "x"))), 0)
+    bins = dict(first.bins)
+    assert bins["text_break"] > 0.9 * first.tokens - 32
+    assert sum(bins.values()) == first.tokens
+
+
+def test_a_restarted_engine_has_nothing(audit):
+    play(audit, "1", ids(*range(40)))
+    audit.restarted()
+    assert audit.predict("2", ids(*range(40)), 0).expected == 0
+
+
+def test_verdicts_are_in_the_tokens_of_the_engine(audit):
+    head = "s" * 200
+    for number in range(20):
+        _, settled = play(audit, str(number), facts(chat(("system", head), ("user", f"{number:04}"))), used=usage(300))
+        assert settled.tokens == 300
+    first = audit.predict("x", facts(chat(("system", head), ("user", "9999"))), 0)
+    assert first.tokens == 300
+    assert first.expected % 16 == 0
+    assert 256 <= first.expected <= 288
+
+
+def test_a_ratio_that_cannot_be_is_not_believed(audit):
+    _, settled = play(audit, "1", facts(raw("x" * 100)), used=usage(7))
+    assert settled.tokens == 100
+
+
+def test_several_prompts_of_a_request_are_summed(audit):
+    asked = facts(Prompt(texts=("a" * 20, "b" * 40)))
+    play(audit, "1", asked, "an answer that belongs to nobody", usage(60))
+    assert audit.predict("2", asked, 0).expected == 16 + 32
+
+
+def test_a_bounded_cache_says_what_is_attainable(texts):
+    audit = Audit(texts, cache_of("vllm", texts, 16, 2, None))
+    play(audit, "1", ids(*range(100, 140)))
+    play(audit, "2", ids(*range(200, 240)))
+    first = audit.predict("3", ids(*range(100, 140)), 0)
+    assert (first.expected, first.attainable, first.infinite) == (0, 0, 32)
+    assert dict(first.bins)["capacity"] == 32
+
+
+def test_slots_hold_prompts_token_by_token(texts):
+    audit = Audit(texts, cache_of("llamacpp", texts, None, None, 2))
+    play(audit, "1", facts(chat(("user", "hello"))), "there")
+    first, settled = play(audit, "2", facts(chat(("user", "hello"), ("assistant", "there"), ("user", "x"))))
+    assert first.block == 1
+    assert first.expected == len("_user\nhello_\n_assistant\nthere")
+    assert settled.infinite == first.expected
+    play(audit, "3", ids(1, 2, 3))
+    assert audit.predict("4", ids(1, 2, 3), 0).expected == 2
+    audit.restarted()
+    assert audit.predict("5", ids(1, 2, 3), 0).expected == 0
+
+
+def test_an_answer_without_a_slot_is_let_go(texts):
+    slots = Slots(texts, 1)
+    audit = Audit(texts, slots)
+    audit.predict("1", ids(1, 2, 3), 0)
+    slots.end(audit._open["1"], "x")
+    assert audit.predict("2", ids(1, 2, 3), 0).expected == 0
+
+
+def test_kinds_have_caches_of_their_own(texts):
+    assert cache_of("sglang", texts, None, None, None).block == 1
+    assert cache_of("vllm", texts, None, None, None).block == 16
+    assert cache_of("ollama", texts, None, None, None).block == 1
+
+
+def test_requests_that_never_end_are_forgotten(audit):
+    for number in range(OPEN + 5):
+        audit.predict(str(number), ids(number), 0)
+    assert len(audit._open) == OPEN
+
+
+def test_long_text_can_be_encoded_elsewhere(audit):
+    prompt = chat(("system", "a long text"), ("user", "x"))
+    assert "a long text" in audit.strange(prompt)
+    audit.learn("a long text", [1, 2, 3])
+    assert audit.predict("1", facts(prompt), 0).tokens == len("_system\n___\n_user\nx_\n_assistant\n") + 1
+
+
+def test_cached_tokens_are_inferred_where_the_engine_says_the_time(audit):
+    cold = EngineReport(source="ollama.durations", prefill_ns=500_000_000)
+    warm = EngineReport(source="ollama.durations", prefill_ns=10_000_000)
+    for _ in range(8):
+        audit.inferred("m", 500, cold)
+        audit.inferred("m", 500, warm)
+    assert audit.inferred("m", 500, warm).cached == 499
+    assert audit.inferred("m", None, warm) is None
+    assert audit.inferred("m", 500, None) is None
+    assert audit.inferred("m", 500, EngineReport(source="vllm.metrics")) is None
+
+
+def test_a_prompt_beyond_the_bound_is_still_counted_whole(audit):
+    first = audit.predict("1", facts(raw("x" * (LONGEST + 50))), 0)
+    assert sum(count for _, count in first.bins) == LONGEST + 50
+
+
+def test_no_text_of_a_prompt_is_in_a_verdict_or_in_what_is_kept(audit):
+    secret = "planted-secret-4711"
+    first, settled = play(audit, "1", facts(chat(("system", secret), ("user", secret))), secret, usage(50))
+    kept = [vars(audit._texts._chains[16]._steps), vars(audit._texts._chains[16]._packed), vars(audit._texts._lines)]
+    assert secret not in json.dumps([repr(first), repr(settled), repr(audit.ledger), repr(kept)])

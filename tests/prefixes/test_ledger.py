@@ -1,0 +1,72 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.prefixes.ledger import BINS, Ledger, Sight, contradicted, split
+
+counts = st.integers(0, 2_000)
+sights = st.builds(Sight, counts, counts, counts, counts, counts, counts)
+
+
+@given(sights, st.none() | counts)
+def test_every_token_is_in_exactly_one_bin(sight, reported):
+    bins = dict(split(sight, reported))
+    assert tuple(bins) == BINS
+    assert sum(bins.values()) == sight.tokens
+    assert min(bins.values()) >= 0
+    if reported is not None:
+        assert bins["hit"] == min(reported, sight.tokens)
+
+
+@pytest.mark.parametrize(
+    ("sight", "reported", "expected"),
+    [
+        (Sight(100, 96, 96, 96, 0, 0), 96, {"hit": 96, "structural": 4}),
+        (Sight(100, 96, 96, 96, 0, 0), None, {"hit": 96, "structural": 4}),
+        (Sight(570, 560, 560, 560, 0, 0), 0, {"engine_gap": 560, "structural": 10}),
+        (Sight(100, 96, 32, 64, 0, 0), 32, {"hit": 32, "capacity": 32, "structural": 4, "compulsory": 32}),
+        (Sight(1032, 1024, 0, 0, 1024, 0), 0, {"other_replica": 1024, "structural": 8}),
+        (Sight(100, 96, 16, 16, 0, 50), 16, {"hit": 16, "text_break": 50, "structural": 4, "compulsory": 30}),
+        (Sight(100, 96, 0, 0, 0, 0), 0, {"structural": 4, "compulsory": 96}),
+        (Sight(100, 99, 0, 0, 0, 0), 99, {"hit": 99, "structural": 1}),
+    ],
+    ids=["hit", "unknown", "gap", "evicted", "elsewhere", "broken", "new", "more-than-expected"],
+)
+def test_tokens_fall_into_their_bins(sight, reported, expected):
+    assert {name: count for name, count in split(sight, reported) if count} == expected
+
+
+def ledger(*rows):
+    found = Ledger()
+    for sight, reported in rows:
+        found.add(sight, split(sight, reported), reported)
+    return found
+
+
+def test_requests_whose_engine_says_nothing_are_counted_apart():
+    found = ledger((Sight(100, 96, 96, 96, 0, 0), None), (Sight(50, 48, 0, 0, 0, 0), 0))
+    assert (found.requests, found.known, found.known_tokens, found.reported, found.tokens) == (2, 1, 50, 0, 150)
+    assert found.bins["hit"] == 96
+
+
+HALF = Sight(100, 96, 48, 48, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ([(HALF, None)], "unknown"),
+        ([(HALF, 0)] * 7, "healthy"),
+        ([(HALF, 0)] * 8, "no_effect"),
+        ([(HALF, 48)] * 8, "healthy"),
+        ([(Sight(100, 96, 0, 0, 0, 0), 32)] * 8, "contradicted"),
+    ],
+    ids=["silent", "too-few", "without-effect", "healthy", "contradicted"],
+)
+def test_an_engine_gets_its_verdict(rows, expected):
+    assert ledger(*rows).verdict() == expected
+
+
+def test_counters_read_a_moment_apart_do_not_contradict():
+    assert not contradicted(hits=1_040, explained=1_000, looked_up=1_000)
+    assert contradicted(hits=43_000, explained=0, looked_up=135_000)
