@@ -91,6 +91,7 @@ async def large_prompts(desk: Desk) -> None:
         " " * 10**6,
         "研究结果甚至让专家们感到惊讶" * 25_000,
     )
+    tiny = facts(*(f"word {n}" for n in range(50_000)))
     megabyte, eight = prose(1, 1_000_000), [prose(n, 300_000) for n in range(8)]
     cases: dict[str, Callable[[], Awaitable[object]]] = {
         "nothing": lambda: asyncio.sleep(0.3),
@@ -101,6 +102,7 @@ async def large_prompts(desk: Desk) -> None:
         "16 MB of base64": lambda: desk.count(facts(base64)),
         "1 MB of one letter": lambda: desk.count(facts(letters)),
         "1 MB of blanks": lambda: desk.count(facts(blanks)),
+        "50,000 messages of two words": lambda: desk.count(tiny),
         "1 MB of Chinese": lambda: desk.count(facts(chinese)),
     }
     for name, work in cases.items():

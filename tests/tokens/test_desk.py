@@ -13,7 +13,7 @@ from proxy.tokens.shapes import Shape
 from proxy.tokens.vocabularies import load
 
 
-async def inline(work: Callable[[], Shape]) -> Shape:
+async def inline(work: Callable[[], list[Shape]]) -> list[Shape]:
     return work()
 
 

@@ -6,12 +6,12 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from proxy.tokens.cache import Cache
-from proxy.tokens.meter import AT_ONCE, BREATH, Meter, off_loop
+from proxy.tokens.meter import AT_ONCE, Meter, off_loop
 from proxy.tokens.pieces import PIECE
 from proxy.tokens.shapes import Shape
 
 
-async def inline(work: Callable[[], Shape]) -> Shape:
+async def inline(work: Callable[[], list[Shape]]) -> list[Shape]:
     await asyncio.sleep(0)
     return work()
 
@@ -82,7 +82,7 @@ def test_the_loop_breathes_while_much_is_looked_up(times: int) -> None:
         for _ in range(times):
             breaths = 0
             beside = asyncio.create_task(breathe())
-            await meter.measure([words(BREATH)])
+            await meter.measure([words(40 * PIECE)])
             beside.cancel()
 
     asyncio.run(run())

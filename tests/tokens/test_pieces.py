@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.tokens.pieces import PIECE, RUN, pieces
+from proxy.tokens.pieces import LOOK, PIECE, RUN, pieces, spans
 from proxy.tokens.vocabularies import load
 
 PARTS = st.lists(
@@ -55,3 +55,14 @@ def test_a_cut_is_made_at_a_single_space_and_never_inside_white_space() -> None:
     cut = list(pieces("a word  \n  or  \t two" * 2_000))
     assert len(cut) > 2
     assert {piece[:2] for piece in cut[1:]} == {" w"}
+
+
+@given(st.lists(PARTS, max_size=5))
+def test_spans_are_the_pieces_in_order_and_none_is_much_work(texts: list[str]) -> None:
+    made = list(spans(texts))
+    assert [piece for span in made for piece in span] == [piece for text in texts for piece in pieces(text)]
+    assert all(span and sum(map(len, span)) <= PIECE for span in made)
+
+
+def test_a_crowd_of_tiny_texts_makes_spans_of_bounded_length() -> None:
+    assert max(map(len, spans(["hi"] * 10_000))) <= PIECE // LOOK
