@@ -19,7 +19,7 @@ RUN = 5
 """Words a shingle, to find the earlier prompt with most in common."""
 
 EVERY = 4
-"""One shingle in so many is kept: a prompt of 1,000 words has 250."""
+"""One word in so many begins a shingle that counts: a prompt of 1,000 words has about 250."""
 
 _WORD = re.compile(r"\w+")
 
@@ -138,7 +138,7 @@ def nearest(documents: Sequence[Document]) -> list[tuple[int, int]]:
     pairs = []
     for number, document in enumerate(documents):
         text = "\n".join(segment.text for segment in document.whole() if segment.role)
-        sketch = {item for item in shingles(text, RUN) if item % EVERY == 0}
+        sketch = shingles(text, RUN, EVERY)
         if sketches:
             best = max(range(number), key=lambda earlier: (len(sketches[earlier] & sketch), earlier))
             pairs.append((number, best))
@@ -146,13 +146,16 @@ def nearest(documents: Sequence[Document]) -> list[tuple[int, int]]:
     return pairs
 
 
-def shingles(text: str, size: int) -> set[int]:
-    """Hashes of all runs of `size` words, whatever stands between them; of all words where there are fewer.
+def shingles(text: str, size: int, every: int = 1) -> set[int]:
+    """Hashes of runs of `size` words, whatever stands between them; of all words where there are fewer.
 
-    A run that comes twice, four times, eight times counts once more each time: a long monotony weighs something too.
+    `every`: of the words one in so many, chosen by its own hash, begins a run that counts. A run that comes twice, four
+    times, eight times counts once more each time: a long monotony weighs something too.
     """
     found = _WORD.findall(text.lower())
-    counts = Counter(" ".join(found[k : k + size]) for k in range(max(1, len(found) - size + 1)))
+    chosen = {word for word in set(found) if crc32(word.encode()) % every == 0}
+    starts = [k for k in range(len(found) - size + 1) if found[k] in chosen]
+    counts = Counter([" ".join(found[k : k + size]) for k in starts or [0]])
     return {crc32(run.encode(), turn) for run, count in counts.items() for turn in range(count.bit_length())}
 
 
@@ -164,15 +167,15 @@ def canonical(text: str) -> str | None:
         return None
 
 
-def head_of(segments: Iterable[Segment]) -> str:
+def lead_of(segments: Iterable[Segment]) -> tuple[Segment, ...]:
     """What the application wrote: system prompt and tools, else the first message or raw prompt."""
-    texts = [segment for segment in segments if segment.role and not segment.marker]
-    lead = [_tools(segment.text) if segment.role == "tools" else segment.text for segment in texts if _leads(segment)]
-    return "\n".join(lead) if lead else "".join(segment.text for segment in texts[:1])
+    content = [segment for segment in segments if segment.role and not segment.marker]
+    return tuple(segment for segment in content if segment.role in HEAD_ROLES) or tuple(content[:1])
 
 
-def _leads(segment: Segment) -> bool:
-    return segment.role in HEAD_ROLES
+def head_of(segments: Iterable[Segment]) -> str:
+    """The text of a prompt's lead, each tool with its keys in one order."""
+    return "\n".join(_tools(one.text) if one.role == "tools" else one.text for one in lead_of(segments))
 
 
 def _tools(text: str) -> str:

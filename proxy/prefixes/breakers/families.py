@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from unicodedata import normalize
 
-from proxy.prefixes.breakers.documents import head_of, shingles
+from proxy.prefixes.breakers.documents import head_of, lead_of, shingles
 from proxy.prefixes.canon import Segment
+from proxy.prefixes.chains import Generations
 
 RUN = 6
 """Words a shingle: long enough that two texts with the same phrases and other numbers share few."""
@@ -66,19 +67,26 @@ def likeness(one: frozenset[int], other: frozenset[int]) -> float:
 class Families:
     """All families, bounded."""
 
-    # State: families from the least to the most recently seen, and an index from hash to family.
+    # State: families from the least to the most recently seen, an index from hash to family, sketches of heads.
 
     secret: bytes
     most: int = MOST
     _known: OrderedDict[str, Family] = field(default_factory=OrderedDict)
     _index: dict[int, set[str]] = field(default_factory=dict)
+    _sketches: Generations[frozenset[int]] = field(default_factory=lambda: Generations(MOST))
 
-    def __iter__(self):  # type: ignore[no-untyped-def]
-        return iter(self._known.values())
+    def _sketch(self, segments: Sequence[Segment]) -> frozenset[int]:
+        """The sketch of a prompt's head; of a head that was seen before, the one made then."""
+        lead = hash(lead_of(segments))
+        sketch = self._sketches.get(lead)
+        if sketch is None:
+            sketch = sketch_of(segments)
+            self._sketches.put(lead, sketch)
+        return sketch
 
     def assign(self, root: int, segments: Sequence[Segment]) -> Family:
         """The family of a prompt; a new one where none is like it."""
-        sketch = sketch_of(segments)
+        sketch = self._sketch(segments)
         family = self._nearest(root, sketch) or self._found(root, sketch)
         self._known.move_to_end(family.name)
         return family

@@ -10,6 +10,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from random import Random
 from uuid import UUID
 
@@ -140,7 +141,7 @@ Write = Callable[["Scene", bool], Prompt]
 
 
 def sentence(draw: Random, words: int = 14) -> str:
-    chosen = [draw.choice(WORDS) for _ in range(words)]
+    chosen = draw.choices(WORDS, k=words)
     return " ".join(chosen).capitalize() + f" {draw.randint(2, 90)} {draw.choice(WORDS)}."
 
 
@@ -222,6 +223,7 @@ class App:
             yield scene, answer
 
 
+@cache
 def rules(name: str, sentences: int = 45, joined: str = "\n- ") -> str:
     draw = Random("rules" + name)
     return "Service rules:\n- " + text(draw, sentences, joined)

@@ -1,0 +1,86 @@
+from collections import defaultdict
+
+import pytest
+
+from proxy.prefixes.breakers.counterfactual import Replay
+from proxy.prefixes.breakers.families import Families
+from proxy.prefixes.breakers.finder import LEAST_REQUESTS, Finder, gain
+from proxy.tokens.vocabularies import load
+from tests.prefixes.breakers.apps import BROKEN, CLEAN
+
+ANOTHER_TRUTH = {"two_versions", "five_versions", "docs_and_talk"}
+"""Here the mended client of the application leaves out what the repair moves to the end."""
+
+
+@pytest.fixture(scope="module")
+def encode():
+    return load("cl100k_base").encode_ordinary
+
+
+@pytest.fixture(scope="module")
+def finder(encode):
+    return Finder(encode)
+
+
+@pytest.fixture(scope="module")
+def replay(encode):
+    return Replay(encode, 16)
+
+
+def found_in(finder, documents):
+    """All breakers of an application, its small families searched together."""
+    families, members = Families(b"key"), defaultdict(list)
+    for document in documents:
+        members[families.assign(document.root, document.segments).name].append(document)
+    large = [group for group in members.values() if len(group) >= LEAST_REQUESTS]
+    strays = sorted(
+        (one for group in members.values() if group not in large for one in group), key=lambda one: one.at_s
+    )
+    return [breaker for group in [*large, strays] for breaker in finder.breakers(group)]
+
+
+@pytest.mark.parametrize("app", BROKEN, ids=lambda app: app.name)
+def test_what_breaks_an_application_is_found_named_and_priced(app, finder, replay):
+    documents = app.documents(mended=False)
+    found = found_in(finder, documents)
+    assert found
+    assert {breaker.kind for breaker in found} <= set(app.kinds)
+    if app.name not in ANOTHER_TRUTH:
+        before, after = replay.run(documents), replay.run(app.documents(mended=True))
+        truth = gain(found[0].fix, before, after)
+        assert sum(breaker.tokens_saved for breaker in found) == pytest.approx(truth, rel=0.13)
+
+
+@pytest.mark.parametrize("app", CLEAN, ids=lambda app: app.name)
+def test_there_is_no_false_alarm(app, finder):
+    assert found_in(finder, app.documents(mended=False)) == []
+
+
+@pytest.mark.parametrize("name", ["iso_time", "tool_order", "documents_user", "stripped", "line_ends", "two"])
+def test_a_mended_application_is_left_alone(name, finder):
+    assert found_in(finder, app_of(name).documents(mended=True)) == []
+
+
+def app_of(name):
+    return next(app for app in BROKEN if app.name == name)
+
+
+def test_excerpts_show_the_form_and_not_the_text(finder, encode):
+    documents = app_of("iso_date").documents(mended=False)
+    (masked,) = finder.breakers(documents)
+    (shown,) = Finder(encode, capture_text=True).breakers(documents)
+    assert masked.excerpts == ("dddd-dd-dd",)
+    assert shown.excerpts[0] == "2026-03-02"
+
+
+def test_a_breaker_says_where_it_stands(finder):
+    (breaker,) = finder.breakers(app_of("request_uuid").documents(mended=False))
+    row = breaker.row()
+    assert (row["message"], row["role"], row["fix"], row["requests"]) == (0, "system", "move", 60)
+    assert row["position_chars"] < row["char"] + len("<|im_start|>system\n")
+    assert row["position_tokens"] > 10
+    assert row["hit_rate_then"] > 0.8
+
+
+def test_two_odd_prompts_are_no_family(finder):
+    assert list(finder.breakers(app_of("epoch").documents(mended=False)[: LEAST_REQUESTS - 1])) == []
