@@ -4,6 +4,7 @@
     SGLang      POST /tokenize                              {prompt} -> {count}; chats are not asked
     llama.cpp   POST /tokenize                              {content} -> {tokens: [...]}
                 POST /v1/chat/completions/input_tokens      the chat request itself -> {input_tokens}
+    Ollama      nothing: it shows a vocabulary, but its Go templates cannot be written out here
 
 A chat is asked with the client's own body, for templates read fields that no record keeps (names, tool call ids,
 `chat_template_kwargs`).
