@@ -1,6 +1,0 @@
-"""Property tests of this folder promise results, not times: a busy machine must not fail them."""
-
-from hypothesis import HealthCheck, settings
-
-settings.register_profile("wire", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("wire")
