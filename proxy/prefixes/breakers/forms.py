@@ -5,7 +5,7 @@ longer, that form is what parts them.
 """
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from unicodedata import normalize
@@ -100,15 +100,15 @@ class OneForm:
         return [self._unified(document, usual) for document in documents]
 
     def _usual(self, documents: Sequence[Document]) -> dict[str, str]:
-        """Texts, whole and by line, as most members have them, by their form."""
+        """Of texts, whole and by line, that stand in several forms, the one that most members have, by their form."""
         counts: Counter[str] = Counter()
         for document in documents:
             for _, segment in document.content(self.role):
-                counts.update((segment.text, *segment.text.splitlines(keepends=True)))
-        usual: dict[str, str] = {}
+                counts.update({segment.text, *segment.text.splitlines(keepends=True)})
+        variants: dict[str, list[str]] = defaultdict(list)
         for text, _ in counts.most_common():
-            usual.setdefault(FORMS[self.kind](text), text)
-        return usual
+            variants[FORMS[self.kind](text)].append(text)
+        return {form: found[0] for form, found in variants.items() if len(found) > 1}
 
     def _unified(self, document: Document, usual: dict[str, str]) -> Document:
         for index, segment in document.content(self.role):

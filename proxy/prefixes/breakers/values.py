@@ -240,7 +240,7 @@ RULES: tuple[tuple[str, Callable[[Values], bool]], ...] = (
     ("session_id", _session),
     ("uuid", _request_id),
     ("nonce", _is_id),
-    ("nonce", lambda values: _number(values) and values.distinct > FEW),
+    ("nonce", _number),
     ("user_name", _name),
     ("prompt_version", _version),
 )

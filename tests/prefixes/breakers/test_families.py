@@ -1,0 +1,62 @@
+import pytest
+
+from proxy.prefixes.breakers.families import Families, likeness, sketch_of
+from proxy.prefixes.canon import render
+from tests.prefixes.breakers.apps import BROKEN, rules
+from tests.prefixes.prompts import chat
+
+
+def system(text):
+    return render(chat(("system", text), ("user", "x")))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: "Now it is 10:15.\n" + text,
+        lambda text: text.replace("\n", "\r\n"),
+        lambda text: "\ufeff" + text,
+        lambda text: "\n- ".join(reversed(text.split("\n- "))),
+    ],
+    ids=["time", "line-ends", "mark", "order"],
+)
+def test_prompts_of_one_application_are_one_family_though_they_part_early(change):
+    families = Families(b"key")
+    text = rules("one")
+    assert families.assign(1, system(text)) is families.assign(1, system(change(text)))
+
+
+def test_other_applications_models_and_salts_are_other_families():
+    families = Families(b"key")
+    one = families.assign(1, system(rules("one")))
+    assert families.assign(1, system(rules("other"))) is not one
+    assert families.assign(2, system(rules("one"))) is not one
+
+
+def test_a_name_is_a_keyed_hash():
+    found = [Families(key).assign(1, system(rules("one"))).name for key in (b"key", b"key", b"other")]
+    assert found[0] == found[1] != found[2]
+
+
+def test_the_family_asked_for_least_recently_is_forgotten():
+    families = Families(b"key", most=2)
+    first = families.assign(1, system(rules("a")))
+    second = families.assign(1, system(rules("b")))
+    assert families.assign(1, system(rules("a"))) is first
+    families.assign(1, system(rules("c")))
+    assert families.assign(1, system(rules("a"))) is first
+    assert families.assign(1, system(rules("b"))) is not second
+    families.assign(1, system(rules("d")))
+    assert len(families._index) <= 2 * 64
+
+
+def test_text_without_words_is_like_nothing():
+    assert likeness(frozenset(), frozenset()) == 0.0
+    assert likeness(sketch_of(system("a b c")), sketch_of(system("a b c"))) == 1.0
+
+
+@pytest.mark.parametrize("app", [app for app in BROKEN if app.name in ("iso_time", "tool_keys", "user_examples")])
+def test_a_broken_application_is_one_family(app):
+    families = Families(b"key")
+    found = {families.assign(one.root, one.segments).name for one in app.documents(mended=False)}
+    assert len(found) == 1

@@ -1,0 +1,63 @@
+import pytest
+
+from proxy.prefixes.breakers.documents import Document, parting
+from proxy.prefixes.breakers.forms import OneForm, another_form, form_between, form_of
+from proxy.prefixes.canon import render
+from tests.prefixes.prompts import chat
+
+REST = " and what follows is the same in both texts, for a good while longer than by chance."
+
+
+def document(text):
+    return Document("1", 0.0, 1, render(chat(("system", text))))
+
+
+def text_in(found):
+    return next(found.content("system"))[1].text
+
+
+PAIRS = [
+    ("bom", "\ufeffYou are" + REST, "You are" + REST),
+    ("unicode_norm", "caf\u00e9" + REST, "cafe\u0301" + REST),
+    ("trailing_space", "line \nnext" + REST, "line\nnext" + REST),
+    ("trailing_space", "the end ", "the end"),
+    ("whitespace", "line\r\nnext" + REST, "line\nnext" + REST),
+    ("whitespace", "line\n\nnext" + REST, "line\nnext" + REST),
+    ("whitespace", "two  blanks" + REST, "two blanks" + REST),
+    ("locale_number", "1,234.50 euros" + REST, "1.234,50 euros" + REST),
+    ("locale_number", "12 000 euros" + REST, "12000 euros" + REST),
+    ("other", "don\u2019t" + REST, "don't" + REST),
+    ("other", "Please" + REST, "please" + REST),
+]
+
+
+@pytest.mark.parametrize(("kind", "one", "other"), PAIRS, ids=range(len(PAIRS)))
+def test_the_same_text_in_two_forms_is_known(kind, one, other):
+    assert form_of(one, other) == kind
+    found = another_form(parting(document(one), document(other)))
+    assert found == (kind, OneForm(kind, "system"))
+    assert found[1].carries(document(one))
+
+
+@pytest.mark.parametrize(("kind", "one", "other"), PAIRS, ids=range(len(PAIRS)))
+def test_mended_all_have_the_form_of_most(kind, one, other):
+    mended = OneForm(kind, "system").mend([document(text) for text in (one, other, other)])
+    assert {text_in(found) for found in mended} == {other}
+
+
+def test_another_value_is_no_other_form():
+    assert form_between("It is 10:01." + REST, "It is 10:02." + REST, 10) is None
+    assert form_of("1.5", "15") is None
+    assert another_form(parting(document("a" + REST), document("b" + REST))) is None
+
+
+def test_texts_that_differ_in_more_than_their_form_get_the_standard_one():
+    texts = ["one\r\nx" + REST, "one\ny" + REST]
+    mended = OneForm("whitespace", "system").mend([document(text) for text in texts])
+    assert [text_in(found)[:5] for found in mended] == ["one\nx", "one\ny"]
+
+
+def test_numbers_take_the_usual_form_line_by_line():
+    texts = ["1.500,00 euros\nx", "1,500.00 euros\ny", "1,500.00 euros\nz"]
+    mended = OneForm("locale_number", "system").mend([document(text) for text in texts])
+    assert text_in(mended[0]) == "1,500.00 euros\nx"

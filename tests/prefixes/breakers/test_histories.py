@@ -1,0 +1,81 @@
+import pytest
+
+from proxy.prefixes.breakers.documents import Document
+from proxy.prefixes.breakers.histories import HistoryKept, change_of, changes
+from proxy.prefixes.breakers.talks import links
+from proxy.prefixes.canon import render, text_of
+from tests.prefixes.prompts import chat
+
+HEAD = ("system", "s")
+FIRST = (("user", "first question"), ("assistant", "the first answer, long enough to be known"))
+SECOND = (("user", "second question"), ("assistant", "the second answer, long enough to be known"))
+THIRD = ("user", "third question")
+
+
+def document(*pairs, answer=None, id="2"):
+    return Document(id, 0.0, 1, render(chat(HEAD, *pairs)), answer)
+
+
+def before(answer=SECOND[1][1]):
+    return document(*FIRST, SECOND[0], answer=answer, id="1")
+
+
+def mended(earlier, later):
+    documents = [earlier, later]
+    found = links(documents)
+    (kind,) = changes(documents, found)
+    repair = HistoryKept(kind, tuple(found), frozenset({later.id}))
+    assert repair.carries(later)
+    assert not repair.carries(earlier)
+    return kind, repair.mend(documents)[1]
+
+
+WHOLE = document(*FIRST, *SECOND, THIRD)
+
+
+@pytest.mark.parametrize(
+    ("kind", "earlier", "later"),
+    [
+        ("history_truncated", before(), document(*SECOND, THIRD)),
+        ("history_rewritten", before(), document(("user", "FIRST"), FIRST[1], *SECOND, THIRD)),
+        ("history_rewritten", before(), document(FIRST[0], ("assistant", "other"), *SECOND, THIRD)),
+        ("trailing_space", before(), document(FIRST[0], (FIRST[1][0], FIRST[1][1] + " "), *SECOND, THIRD)),
+    ],
+    ids=["dropped", "question", "answer", "blank"],
+)
+def test_what_was_changed_is_named_and_put_back(kind, earlier, later):
+    found, kept = mended(earlier, later)
+    assert found == kind
+    assert text_of(kept.segments) == text_of(WHOLE.segments)
+
+
+def test_reasoning_is_put_back():
+    thought = f"<think>\nhm\n</think>\n\n{SECOND[1][1]}"
+    kind, kept = mended(before(thought), document(*FIRST, *SECOND, THIRD))
+    assert kind == "think_stripped"
+    assert thought in text_of(kept.segments)
+
+
+def test_turns_that_are_missing_and_changed_are_put_back():
+    later = document(("user", "a summary of all that was said"), *SECOND, THIRD)
+    kind, kept = mended(before(), later)
+    assert kind == "history_rewritten"
+    assert "a summary" in text_of(kept.segments)
+    documents = [before(), later]
+    repair = HistoryKept("history_truncated", tuple(links(documents)), frozenset())
+    assert "first question" in text_of(repair.mend(documents)[1].segments)
+
+
+def test_a_history_that_only_grew_is_not_changed():
+    documents = [before(), WHOLE]
+    assert changes(documents, links(documents)) == {}
+    assert change_of("a", "a") is None
+
+
+def test_turns_that_were_put_in_between_stay():
+    later = document(*FIRST, ("user", "by the way"), *SECOND, THIRD)
+    documents = [before(), later]
+    found = links(documents)
+    assert changes(documents, found) == {}
+    kept = HistoryKept("history_rewritten", tuple(found), frozenset()).mend(documents)[1]
+    assert "by the way" in text_of(kept.segments)

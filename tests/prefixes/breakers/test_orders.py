@@ -1,0 +1,88 @@
+from proxy.prefixes.breakers.documents import Document, parting
+from proxy.prefixes.breakers.orders import (
+    ItemsInOrder,
+    KeysInOrder,
+    name_of,
+    objects,
+    other_order,
+    permuted,
+    same_objects,
+)
+from proxy.prefixes.canon import render
+from tests.prefixes.prompts import chat
+
+ITEMS = [f"Input: the {word} of the house\nOutput: {word}" for word in ("roof", "door", "wall", "cellar", "stair")]
+
+
+def document(text="", tools=()):
+    return Document("1", 0.0, 1, render(chat(("system", text or "x"), tools=tools)))
+
+
+def text_in(found, role="system"):
+    return next(found.content(role))[1].text
+
+
+def between(one, other):
+    return other_order(parting(one, other))
+
+
+def test_tools_in_another_order_are_known_and_put_in_the_first_one():
+    tools = [f'{{"name": "tool_{k}", "text": "does a thing"}}' for k in range(4)]
+    one, other = document(tools=tuple(tools)), document(tools=tuple(reversed(tools)))
+    kind, repair = between(other, one)
+    assert kind == "tool_order"
+    assert repair.carries(one)
+    assert len({text_in(found, "tools") for found in repair.mend([one, other])}) == 1
+
+
+def test_keys_in_another_order_are_known_and_put_in_the_first_one():
+    one, other = (document(f"Config: {text} and more") for text in ('{"a": 1, "b": [2]}', '{"b": [2], "a": 1}'))
+    kind, repair = between(other, one)
+    assert (kind, repair) == ("json_key_order", KeysInOrder("system"))
+    assert repair.carries(one)
+    assert [text_in(found) for found in repair.mend([one, other])] == [text_in(one)] * 2
+
+
+def test_examples_in_another_order_are_known_and_put_in_the_first_one():
+    one, other = document("\n\n".join(["Label:", *ITEMS])), document("\n\n".join(["Label:", *reversed(ITEMS)]))
+    kind, repair = between(other, one)
+    assert (kind, repair) == ("fewshot_order", ItemsInOrder("system", "\n\n"))
+    assert [text_in(found) for found in repair.mend([one, other])] == [text_in(one)] * 2
+
+
+def test_numbers_stay_at_their_places():
+    numbered = [f"Example {k}: {item}" for k, item in enumerate(ITEMS, 1)]
+    turned = [f"Example {k}: {item}" for k, item in enumerate(reversed(ITEMS), 1)]
+    mended = ItemsInOrder("system", "\n\n").mend([document("\n\n".join(text)) for text in (numbered, turned)])
+    assert [text_in(found) for found in mended] == ["\n\n".join(numbered)] * 2
+
+
+def test_other_text_is_no_other_order():
+    one, other = (
+        document("\n\n".join(ITEMS)),
+        document("\n\n".join([ITEMS[0], "Something else that stands alone here"])),
+    )
+    assert between(other, one) is None
+    assert not permuted("a\n\nb", "b\n\na", 0, "\n\n")
+    assert not permuted("\n\n".join(ITEMS), "\n\n".join(ITEMS), 0, "\n\n")
+
+
+def test_a_few_common_items_in_much_other_text_are_no_order():
+    other_text = [f"Another thing number {k} that nobody else has said" for k in range(20)]
+    assert not permuted("\n\n".join(ITEMS + other_text), "\n\n".join(reversed(ITEMS)), 0, "\n\n")
+
+
+def test_objects_are_found_in_text_and_brackets_are_not():
+    text = 'see [this] {"a": {"b": 1}} and [1, 2] {'
+    assert [text[begin:end] for begin, end in objects(text)] == ['{"a": {"b": 1}}', "[1, 2]"]
+
+
+def test_objects_with_other_values_are_not_the_same():
+    assert not same_objects('{"a": 1, "b": 2}', '{"a": 1, "b": 3}', 14)
+    assert not same_objects("no object", "none here", 3)
+    assert same_objects('{"a": 1, "b": 2}', '{"b": 2, "a": 1}', 2)
+
+
+def test_the_name_of_an_item_is_its_text():
+    assert name_of(" 3. the roof ") == "the roof"
+    assert name_of('{"b": 1, "a": 2}') == name_of('{"a": 2, "b": 1}')

@@ -1,0 +1,105 @@
+from itertools import pairwise
+
+import pytest
+
+from proxy.prefixes.breakers.documents import Document, parting
+from proxy.prefixes.breakers.slots import SENTENCE, Slot, paragraph, sentence, slots, value_start, values
+from proxy.prefixes.canon import render
+from tests.prefixes.breakers.apps import rules
+from tests.prefixes.prompts import chat
+
+RULES = rules("slots", 8)
+
+
+def document(text, at_s=0.0):
+    return Document("1", at_s, 1, render(chat(("system", text), ("user", "x"))))
+
+
+def text_in(found):
+    return next(found.content("system"))[1].text
+
+
+def slots_of(texts):
+    documents = [document(text) for text in texts]
+    pairs = [parting(later, earlier) for earlier, later in pairwise(documents)]
+    return documents, [slot for slot, _ in slots(documents, [one for one in pairs if one])]
+
+
+def test_a_value_is_found_in_every_member_and_goes_with_its_line():
+    texts = [
+        f"You help.\nNow: 2026-03-0{day} 10:1{minute}\n{RULES}" for day, minute in ((1, 1), (1, 2), (2, 3), (3, 4))
+    ]
+    documents, found = slots_of(texts)
+    slot = max(found, key=lambda one: sum(map(one.carries, documents)))
+    assert all(map(slot.carries, documents))
+    assert {text_in(one) for one in slot.mend(documents)} == {f"You help.\n{RULES}"}
+
+
+def test_members_without_the_value_stay_as_they_are():
+    texts = [f"You help. You talk to {name}.\n{RULES}" for name in ("Anna B", "Carl D", "Eva F", "Gil H")]
+    documents, found = slots_of([*texts, f"You help.\n{RULES}"])
+    best = max(found, key=lambda one: sum(map(one.carries, documents[:4])) - one.carries(documents[4]))
+    assert [best.carries(one) for one in documents] == [True] * 4 + [False]
+    assert {text_in(one) for one in best.mend(documents)} == {f"You help.\n{RULES}"}
+
+
+def test_a_place_that_does_not_occur_is_nowhere():
+    assert Slot("system", "missing", "").find(document("text")) is None
+    assert Slot("system", "te", "missing").find(document("text")) is None
+    assert Slot("tool", "", "").find(document("text")) is None
+    assert Slot("system", "", "").find(document("text")) == (2, 0, 4)
+
+
+def test_values_come_with_their_surroundings():
+    documents = [document(f"Today is Monday, {day} March 2026.\n{RULES}", day * 86_400.0) for day in (2, 9)]
+    seen = values(documents, Slot("system", "Today is Monday, ", " March 2026.\n"), [0, 1])
+    assert (seen.texts, seen.times_s, seen.talks) == (("2", "9"), (172_800.0, 777_600.0), (0, 1))
+    assert seen.wide == ("2 March 2026.", "9 March 2026.")
+
+
+def test_words_that_all_values_begin_and_end_with_are_no_part_of_them():
+    documents = [document(f"Hi.\nYou talk to {name} now.\n{RULES}") for name in ("Anna", "Bruno")]
+    seen = values(documents, Slot("system", "Hi.\n", "\nService"), [0, 1])
+    assert seen.texts == ("Anna", "Bruno")
+    assert seen.label.endswith("You talk to ")
+
+
+def test_one_value_alone_is_kept_whole():
+    seen = values([document("Hi.\nAnna\n")], Slot("system", "Hi.\n", "\n"), [0])
+    assert seen.texts == ("Anna",)
+    assert values([], Slot("system", "", ""), []).texts == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "expected"),
+    [
+        ("One. It is 10:01 now. Two.", "10:01", "It is 10:01 now."),
+        ("One.\nNow: 10:01\nTwo.", "10:01", "Now: 10:01\n"),
+        ("One. It is 10:01.\nTwo.", "10:01", " It is 10:01."),
+        ("10:01", "10:01", "10:01"),
+        ("a" * SENTENCE + " 10:01 b", "10:01", "10:01"),
+    ],
+    ids=["sentence", "line", "end-of-line", "all", "too-long"],
+)
+def test_a_value_stands_in_a_sentence_or_line(text, value, expected):
+    begin = text.index(value)
+    first, last = sentence(text, begin, begin + len(value))
+    assert text[first:last] == expected
+
+
+def test_a_document_takes_its_heading_along():
+    text = "Head.\n\nContext\n[1] words"
+    assert text[paragraph(text, text.index("[1]")) :] == "Context\n[1] words"
+    assert paragraph("Context [1]", 8) == 0
+
+
+def test_a_long_span_moves_from_the_begin_of_its_paragraph():
+    text = f"Head.\n\nContext\n[1] {'words ' * 60}\n\n{RULES}"
+    slot = Slot("system", "Context\n[1] ", "\n\nService")
+    assert text_in(slot.mend([document(text)])[0]) == f"Head.\n\n\n\n{RULES}"
+
+
+def test_a_value_begins_behind_a_blank_or_an_opening_sign():
+    assert value_start("id=4c21a", 5) == 3
+    assert value_start("at 2026-03-02", 12) == 3
+    assert value_start("x" * 50, 50) == 18

@@ -1,0 +1,67 @@
+import pytest
+
+from proxy.prefixes.breakers.values import Values, kind_of, recurs
+
+HOUR = 3_600.0
+
+
+def seen(*texts, label="", every_s=HOUR, talks=None, behind=""):
+    times = tuple(every_s * k for k in range(len(texts)))
+    wide = tuple(text + behind for text in texts)
+    return Values(texts, wide, times, tuple(talks or range(len(texts))), label)
+
+
+HEX = ("8f3ac2d19b", "77ab01c9ef", "c3d4e5f6a7", "19af83bc20")
+UUIDS = tuple(f"68bb9459-9417-400f-a085-679df947555{k}" for k in range(4))
+DOCUMENT = " ".join(["words"] * 50)
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        (seen("10:15", "11:15", "12:20"), "timestamp"),
+        (seen("2026-03-02T10:15:00Z", "2026-03-02T11:15:00Z"), "timestamp"),
+        (seen("2026-03-02 10:15", "2026-03-02 10:15", talks=(1, 1)), "timestamp"),
+        (seen("1772445600", "1772449200", "1772452800"), "timestamp"),
+        (seen("3 PM", "4 PM", "5 PM"), "timestamp"),
+        (seen("2026-03-02", "2026-03-03"), "date"),
+        (seen("02", "03", "04", behind=".03.2026."), "date"),
+        (seen("2", "2", "3", "3", behind=" March 2026", every_s=12 * HOUR), "date"),
+        (seen("Monday", "Monday", "Tuesday", "Tuesday", every_s=12 * HOUR), "date"),
+        (seen("2026\u5e743\u67082\u65e5", "2026\u5e743\u67083\u65e5"), "date"),
+        (seen("1", "2", "3", "4"), "counter"),
+        (seen("1", "1", "2", "2", talks=(1, 2, 1, 2)), "counter"),
+        (seen(*UUIDS), "uuid"),
+        (seen("01J9ZQ4T7K3M5N6P8R9S0T1V2W", "01J9ZQ4T7K3M5N6P8R9S0T1V2X"), "uuid"),
+        (seen(*HEX, label="Request: "), "uuid"),
+        (seen(*HEX, label="Session: "), "session_id"),
+        (seen(UUIDS[0], UUIDS[1], UUIDS[0], UUIDS[1], talks=(1, 2, 1, 2)), "session_id"),
+        (seen(*HEX), "nonce"),
+        (seen(*HEX, label="nonce="), "nonce"),
+        (seen("837291834", "123987213", "998123764", "100293847"), "nonce"),
+        (seen("12", "71", "45", "8", label="Seed "), "nonce"),
+        (seen("12", "71", "45", "8", label="Load "), "other"),
+        (seen("Anna Keller", "Bruno Barros", "Carla Okafor"), "user_name"),
+        (seen("Anna Keller, since 2019", "Bruno Barros, since 2021"), "user_name"),
+        (seen("anna@example.org", "bruno@example.org"), "user_name"),
+        (seen("annakeller7", "brunobarros7", "carla8", label="The user is "), "user_name"),
+        (seen("48213", "99121", "77101", label="customer id: "), "user_name"),
+        (seen("be kind and brief", "be bold", "be kind and brief"), "prompt_version"),
+        (seen("be kind and brief", "be bold and long", "be dull"), "other"),
+        (seen(f"{DOCUMENT} a", f"{DOCUMENT} b", f"{DOCUMENT} c"), "docs_before_instructions"),
+        (seen(f"{DOCUMENT} a", f"{DOCUMENT} b", f"{DOCUMENT} a"), "prompt_version"),
+    ],
+)
+def test_a_value_is_known_by_its_form_and_by_how_it_changes(values, kind):
+    assert kind_of(values) == kind
+
+
+def test_a_prompt_that_was_edited_will_not_vary_again():
+    assert not recurs(seen("never promise a refund", "refunds need approval", "refunds are fine"))
+    assert not recurs(seen("the same", "the same"))
+
+
+def test_what_a_program_writes_what_comes_back_and_what_is_many_will():
+    assert recurs(seen("2026-03-02", "2026-03-03"))
+    assert recurs(seen("be kind", "be bold", "be kind"))
+    assert recurs(seen("be a", "be b", "be c", "be d"))
