@@ -17,7 +17,7 @@ how a dialect spells it: `wire.errors` renders any of them in the caller's own s
     |  +- QueueTimeout        waited in our queue for too long                 503
     +- EngineFailed           the engine's fault
     |  +- EngineUnreachable   refused, unknown host, TLS                       502
-    |  +- ConnectTimeout      no connection in time                            504
+    |  |  +- ConnectTimeout   no connection in time                            504
     |  +- EngineTimeout       no head, or not done, in time                    504
     |  +- EngineStalled       silent between two chunks                        abort
     |  +- EngineBroke         the framing broke off                            502 before the head, else abort
@@ -109,7 +109,7 @@ class Shed(ProxyError):
     """Refused at the door; asking again later can help.
 
     `retry_after_s`: seconds after which a place or a budget is free, true to the best of our knowledge.
-    `status`: 429 for rates and budgets, 503 for a full queue.
+    `status`: 429 for rates and budgets, 503 for a full queue; None: that of the class.
     """
 
     status = 429
@@ -117,17 +117,20 @@ class Shed(ProxyError):
     type = "requests"
     code = "rate_limit_exceeded"
 
-    def __init__(self, message: str, *, reason: str, rule: str, retry_after_s: float | None, status: int = 429) -> None:
+    def __init__(
+        self, message: str, *, reason: str, rule: str, retry_after_s: float | None, status: int | None = None
+    ) -> None:
         super().__init__(message)
         self.reason = reason
         self.rule = rule
         self.retry_after_s = retry_after_s
-        self.http_status = status
+        self.http_status = self.status if status is None else status
 
 
 class QueueTimeout(Shed):
     """Waited in our own queue for longer than the rule allows."""
 
+    status = 503
     outcome = Outcome.QUEUE_TIMEOUT
 
 

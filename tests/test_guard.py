@@ -1,0 +1,137 @@
+"""What ends an exchange from outside: one reason, the first, and to the nanosecond."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from proxy.errors import ClientGone, Draining, EngineStalled, EngineTimeout, ProxyError
+from proxy.guard import Guard
+from tests.support.clock import ENGINE, START_NS, VirtualLoop, run
+
+S = 1_000_000_000
+
+Ended = tuple[ProxyError | None, int | None]
+
+
+def guarded(work: Callable[[VirtualLoop, Guard], Awaitable[None]]) -> Ended:
+    """Why this work was cancelled and after how many nanoseconds; None, None: it was not."""
+
+    async def main(loop: VirtualLoop) -> Ended:
+        guard: Guard | None = None
+
+        async def exchange() -> None:
+            nonlocal guard
+            guard = Guard(loop.clock.now_ns)
+            await work(loop, guard)
+
+        try:
+            await asyncio.create_task(exchange())
+        except asyncio.CancelledError:
+            assert guard is not None
+            return guard.reason, loop.clock.now_ns() - START_NS
+        return None, None
+
+    return run(main)
+
+
+def test_the_first_reason_wins_and_cancels_once() -> None:
+    async def work(loop: VirtualLoop, guard: Guard) -> None:
+        guard.cancel(ClientGone("left"))
+        guard.cancel(Draining("too late"))
+        await asyncio.sleep(1)
+
+    reason, at_ns = guarded(work)
+    assert (type(reason), at_ns) == (ClientGone, 0)
+
+
+@pytest.mark.parametrize("arm", [Guard.first_byte, Guard.total], ids=["first_byte", "total"])
+def test_a_limit_fires_at_its_nanosecond_and_names_its_setting(arm: Callable[[Guard, float], None]) -> None:
+    async def work(loop: VirtualLoop, guard: Guard) -> None:
+        arm(guard, 2.5)
+        await asyncio.sleep(100)
+
+    reason, at_ns = guarded(work)
+    assert (type(reason), at_ns) == (EngineTimeout, 2_500_000_000)
+    assert f"timeouts.{arm.__name__}_s" in str(reason)
+    assert "2.5 s" in str(reason)
+
+
+@pytest.mark.parametrize("arm", [Guard.first_byte, Guard.total, Guard.idle])
+def test_no_limit_never_fires(arm: Callable[[Guard, float], None]) -> None:
+    async def work(loop: VirtualLoop, guard: Guard) -> None:
+        arm(guard, 0)
+        await asyncio.sleep(1e6)
+
+    assert guarded(work) == (None, None)
+
+
+def test_a_head_in_time_meets_the_first_byte_limit_and_no_other() -> None:
+    async def work(loop: VirtualLoop, guard: Guard) -> None:
+        guard.first_byte(2)
+        guard.total(5)
+        await asyncio.sleep(1)
+        guard.head()
+        guard.head()
+        await asyncio.sleep(100)
+
+    reason, at_ns = guarded(work)
+    assert (type(reason), at_ns) == (EngineTimeout, 5 * S)
+
+
+def test_every_read_moves_the_idle_limit() -> None:
+    async def work(loop: VirtualLoop, guard: Guard) -> None:
+        guard.idle(2)
+        for at_s in (1.5, 3.4, 5.399999999):
+            await loop.until(START_NS + round(at_s * S), ENGINE)
+            guard.heard_ns = loop.clock.now_ns()
+        await asyncio.sleep(100)
+
+    reason, at_ns = guarded(work)
+    assert isinstance(reason, EngineStalled)
+    assert "timeouts.idle_s" in str(reason)
+    assert at_ns == pytest.approx(7_399_999_999, abs=2_000)
+
+
+def test_a_read_on_the_limits_own_nanosecond_counts() -> None:
+    async def work(loop: VirtualLoop, guard: Guard) -> None:
+        guard.idle(2)
+        await loop.until(START_NS + 2 * S, ENGINE)
+        guard.heard_ns = loop.clock.now_ns()
+        await asyncio.sleep(1)
+
+    assert guarded(work) == (None, None)
+
+
+def test_silence_while_the_client_is_sent_to_is_the_clients() -> None:
+    async def work(loop: VirtualLoop, guard: Guard) -> None:
+        guard.idle(2)
+        guard.sending = True
+        await asyncio.sleep(100)
+
+    reason, at_ns = guarded(work)
+    assert (type(reason), at_ns) == (ClientGone, 2 * S)
+
+
+def test_after_close_nothing_cancels_any_more() -> None:
+    async def work(loop: VirtualLoop, guard: Guard) -> None:
+        guard.first_byte(1)
+        guard.total(1)
+        guard.idle(1)
+        guard.close()
+        guard.cancel(Draining("too late"))
+        await asyncio.sleep(100)
+        assert guard.reason is not None
+
+    assert guarded(work) == (None, None)
+
+
+def test_close_keeps_the_reason_that_there_was() -> None:
+    async def main(loop: VirtualLoop) -> ProxyError | None:
+        guard = Guard(loop.clock.now_ns)
+        guard.reason = gone = ClientGone("left")
+        guard.close()
+        assert guard.reason is gone
+        return guard.reason
+
+    assert isinstance(run(main), ClientGone)

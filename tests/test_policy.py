@@ -1,0 +1,64 @@
+"""Settings become rules and tenants, and what cannot stand is named by its key."""
+
+from pathlib import Path
+
+import pytest
+
+from proxy.admission.keyring import Keyring
+from proxy.config import ConfigError, Limit, Settings, Tenants
+from proxy.policy import rules, tenants
+
+
+def test_every_limit_becomes_a_rule_with_the_same_values() -> None:
+    limit = Limit(name="long", mode="observe", models=("llama*",), per=("tenant",), max_prompt_tokens=9)
+    (rule,) = rules(Settings(limit=(limit,)))
+    assert {name: getattr(rule, name) for name in limit.__struct_fields__} == {
+        name: getattr(limit, name) for name in limit.__struct_fields__
+    }
+
+
+def test_a_limit_that_cannot_stand_is_named_by_key_and_name() -> None:
+    settings = Settings(limit=(Limit(name="none", max_concurrency=0),))
+    with pytest.raises(ConfigError, match=r"^limit\.max_concurrency: 0 is less than 1 \(limit 'none'\)$"):
+        rules(settings)
+
+
+def test_without_settings_there_are_no_tenants() -> None:
+    assert not tenants(Settings()).on
+
+
+def test_keys_come_from_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "keys.json"
+    file.write_text(Keyring("salt").add("team", "pg-key", "id", "2026-11-29").dumps(), "utf-8")
+    known = tenants(Settings(tenants=Tenants(keys_file=str(file))))
+    assert known.on
+    assert known.keyring.tenant("pg-key") == "team"
+
+
+def test_a_header_is_believed_from_its_networks() -> None:
+    known = tenants(Settings(tenants=Tenants(header="X-Tenant", networks=("10.0.0.0/8", "::1/128"))))
+    assert known.header == b"x-tenant"
+    assert [str(network) for network in known.networks] == ["10.0.0.0/8", "::1/128"]
+
+
+@pytest.mark.parametrize(
+    ("told", "message"),
+    [
+        (Tenants(networks=("10.0.0.1/8",)), r"^tenants\.networks: 10\.0\.0\.1/8 has host bits set"),
+        (Tenants(header="x-tenant"), r"^tenants\.networks: empty"),
+        (Tenants(keys_file="/nowhere/keys.json"), r"^tenants\.keys_file: .*No such file.*/nowhere/keys\.json"),
+    ],
+    ids=["network", "nobody_believed", "no_file"],
+)
+def test_what_cannot_stand_is_named_by_its_key(told: Tenants, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        tenants(Settings(tenants=told))
+
+
+@pytest.mark.parametrize("content", [b"{}", b"[", b"\xff"], ids=["empty", "cut", "bytes"])
+def test_a_file_of_keys_that_is_none_is_named(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "keys.json"
+    file.write_bytes(content)
+    with pytest.raises(ConfigError, match=r"^tenants\.keys_file: ") as error:
+        tenants(Settings(tenants=Tenants(keys_file=str(file))))
+    assert str(file) in str(error.value) or content == b"\xff"

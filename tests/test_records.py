@@ -1,0 +1,51 @@
+"""The records are facts: frozen, slotted, explained, and unknown until somebody knows."""
+
+import ast
+import dataclasses
+import inspect
+from pathlib import Path
+
+import pytest
+
+from proxy import records
+from proxy.records import PHASES, AdmissionVerdict, Class, Evidence, Outcome, Phase, PhaseBreakdown, Timeline, Usage
+
+RECORDS = [it for _, it in inspect.getmembers(records, inspect.isclass) if dataclasses.is_dataclass(it)]
+
+
+@pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.__name__)
+def test_a_record_is_frozen_and_slotted(record: type) -> None:
+    assert record.__dataclass_params__.frozen  # type: ignore[attr-defined]
+    assert "__slots__" in vars(record)
+    assert record.__doc__
+
+
+def test_nothing_is_unknown_by_a_number() -> None:
+    tree = ast.parse(Path(records.__file__).read_text("utf-8"))
+    numbers = [node for node in ast.walk(tree) if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub)]
+    assert [ast.unparse(node) for node in numbers] == []
+    assert Usage() == Usage(None, None, None, None)
+    assert Evidence().slots is None
+    assert Evidence().swapped is None
+
+
+def test_a_timeline_knows_only_what_it_was_told() -> None:
+    marks = [field.name for field in dataclasses.fields(Timeline) if field.name.endswith("_ns")]
+    line = Timeline(at_s=1.0, total_ns=5)
+    assert {name for name in marks if getattr(line, name) not in (None, 0)} == {"total_ns"}
+
+
+def test_a_verdict_of_nobody_lets_in_and_says_nothing() -> None:
+    assert AdmissionVerdict() == AdmissionVerdict("admitted", None, None, "off", 0, None)
+
+
+def test_a_phase_is_never_negative() -> None:
+    with pytest.raises(ValueError, match="never negative"):
+        PhaseBreakdown((Phase("queue", -1, Class.DERIVED, "clock"),))
+    assert PhaseBreakdown((Phase("queue", 0, Class.DERIVED, "clock"),)).phases[0].error_ns is None
+
+
+def test_phases_and_outcomes_are_told_apart() -> None:
+    assert len(set(PHASES)) == len(PHASES)
+    assert [outcome.value for outcome in Outcome] == [outcome.name.lower() for outcome in Outcome]
+    assert [str(klass) for klass in Class] == ["measured", "derived", "inferred", "unknown"]
