@@ -1,0 +1,49 @@
+"""Which engines there are. A missing one is a skip, and a failure where PHASEGATE_REQUIRE names it."""
+
+import os
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.live.processes import Phasegate, install
+
+
+@cache
+def _missing(kind: str) -> str | None:
+    return install(kind)
+
+
+@pytest.fixture(scope="session")
+def need() -> Callable[[str], None]:
+    """`need("vllm")`: go on only where this engine can be had."""
+    required = os.environ.get("PHASEGATE_REQUIRE", "").split(",")
+
+    def check(kind: str) -> None:
+        reason = _missing(kind)
+        if reason is None:
+            return
+        if kind in required:
+            pytest.fail(f"{kind} is required (PHASEGATE_REQUIRE) and cannot be had: {reason}")
+        pytest.skip(f"NO {kind.upper()}: {reason}")
+
+    return check
+
+
+Gate = Callable[..., Phasegate]
+
+
+@pytest.fixture(scope="module")
+def gate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gate]:
+    """`gate(engine url, *flags)`: a phasegate in front of it, stopped after the module."""
+    started: list[Phasegate] = []
+
+    def start(upstream: str, *flags: str) -> Phasegate:
+        folder: Path = tmp_path_factory.mktemp("gate")
+        started.append(Phasegate(upstream, folder, *flags))
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.stop()

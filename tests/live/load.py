@@ -1,0 +1,212 @@
+"""A mixed load as clients make it, with their own clock: what was asked, what was heard and when.
+
+The clients are plain sockets, and the openai library with a stamp at its socket: its own work before the first byte
+leaves and after it came takes 5 to 10 ms on a slow machine.
+"""
+
+import asyncio
+import json
+import random
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import httpx
+from openai import AsyncOpenAI
+
+from tests.support.http1 import Body, End, Head, Messages, answer_length, encode_head
+
+LOAD_S = 300.0
+"""For one request of a load; waiting at overload included."""
+
+WORDS = ("ship", "left", "harbour", "before", "dawn", "nobody", "on", "quay", "knew", "why", "lamps", "were", "dark")
+
+Event = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One request of a load."""
+
+    id: str
+    path: str
+    body: dict[str, Any]
+    after_s: float = 0.0
+    """When it is sent, from the start of the load."""
+    library: bool = False
+    """The openai library asks, not plain HTTP."""
+
+    @property
+    def streams(self) -> bool:
+        """It asks for a stream; Ollama's native routes stream unless told not to."""
+        return bool(self.body.get("stream", self.path.startswith("/api/")))
+
+
+@dataclass(slots=True)
+class Heard:
+    """What the client got. Times are nanoseconds of the monotonic clock."""
+
+    ask: Ask
+    sent_ns: int = 0
+    status: int = 0
+    first_ns: int | None = None
+    """The first token event of a stream."""
+    ended_ns: int = 0
+    events: list[Event] = field(default_factory=list)
+
+    @property
+    def ttft_s(self) -> float | None:
+        return None if self.first_ns is None else (self.first_ns - self.sent_ns) / 1e9
+
+    def last(self, key: str) -> Any:
+        """The last statement of this key, at the top level of an event."""
+        return next((event[key] for event in reversed(self.events) if event.get(key) is not None), None)
+
+
+def prompt(rng: random.Random, words: int) -> str:
+    """A prompt that no cache knows."""
+    return " ".join([f"{rng.randrange(10**6)}:", *rng.choices(WORDS, k=words)])
+
+
+def poisson(rng: random.Random, count: int, per_second: float) -> Iterator[float]:
+    """Times of arrival."""
+    at = 0.0
+    for _ in range(count):
+        yield at
+        at += rng.expovariate(per_second)
+
+
+class Wire(httpx.AsyncHTTPTransport):
+    """Knows when each of the library's requests was sent, and when the latest bytes of its answer came."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sent_ns: dict[str, int] = {}
+        self.read_ns: dict[str, int] = {}
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        id = request.headers["x-request-id"]
+
+        async def trace(event: str, _: object) -> None:
+            if event == "http11.send_request_headers.started":
+                self.sent_ns[id] = time.monotonic_ns()
+
+        request.extensions["trace"] = trace
+        response = await super().handle_async_request(request)
+        assert isinstance(response.stream, httpx.AsyncByteStream)
+        response.stream = Stamped(response.stream, partial(self._read, id))
+        return response
+
+    def _read(self, id: str) -> None:
+        self.read_ns[id] = time.monotonic_ns()
+
+
+class Stamped(httpx.AsyncByteStream):
+    """A body that tells when something came."""
+
+    def __init__(self, stream: httpx.AsyncByteStream, read: Callable[[], None]) -> None:
+        self._stream = stream
+        self._read = read
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for data in self._stream:
+            self._read()
+            yield data
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+async def play(url: str, asks: Sequence[Ask]) -> list[Heard]:
+    """Sends each at its time; what each heard, in the order of `asks`."""
+    wire = Wire()
+    through = httpx.AsyncClient(transport=wire, timeout=LOAD_S)
+    async with AsyncOpenAI(base_url=url + "/v1", api_key="none", max_retries=0, http_client=through) as library:
+        # The library sets up at its first call, and at the first of each kind: 10 to 100 ms.
+        for ask in {ask.path: ask for ask in asks if ask.library}.values():
+            await _by_library(library, wire, replace(ask, id=f"first-{ask.id}", body={**ask.body, "max_tokens": 1}))
+        start = asyncio.get_running_loop().time()
+
+        async def one(ask: Ask) -> Heard:
+            await asyncio.sleep(start + ask.after_s - asyncio.get_running_loop().time())
+            return await (_by_library(library, wire, ask) if ask.library else _plainly(url, ask))
+
+        return list(await asyncio.gather(*map(one, asks)))
+
+
+def run(url: str, asks: Sequence[Ask]) -> list[Heard]:
+    """`play`, from start to end."""
+    return asyncio.run(play(url, asks))
+
+
+async def _plainly(url: str, ask: Ask) -> Heard:
+    """A socket: nothing stands between the bytes and the clock."""
+    place = httpx.URL(url)
+    content = json.dumps(ask.body).encode()
+    headers = [("host", place.netloc.decode()), ("content-length", str(len(content))), ("x-request-id", ask.id)]
+    request = encode_head(f"POST {ask.path} HTTP/1.1", headers) + content
+    reader, writer = await asyncio.open_connection(place.host, place.port)
+    heard = Heard(ask, sent_ns=time.monotonic_ns())
+    writer.write(request)
+    answer, rest = Messages(partial(answer_length, method="POST")), b""
+    try:
+        async with asyncio.timeout(LOAD_S):
+            while not heard.ended_ns and (data := await reader.read(65536)):
+                now = time.monotonic_ns()
+                for part in answer.feed(data):
+                    rest = _hear(heard, now, part, rest)
+    finally:
+        writer.close()
+    return heard
+
+
+def _hear(heard: Heard, now: int, part: Head | Body | End, rest: bytes) -> bytes:
+    """Takes a part of the answer in; what is left of it is an incomplete line."""
+    if isinstance(part, Head):
+        heard.status = part.status
+    elif isinstance(part, Body):
+        *lines, rest = (rest + part.data).split(b"\n")
+        for line in lines:
+            _take(heard, now, _parsed(line))
+    else:
+        _take(heard, now, _parsed(rest))
+        heard.ended_ns = now
+    return rest
+
+
+async def _by_library(client: AsyncOpenAI, wire: Wire, ask: Ask) -> Heard:
+    create = client.chat.completions.create if ask.path.endswith("chat/completions") else client.completions.create
+    heard = Heard(ask)
+    answer = await create(**ask.body, extra_headers={"x-request-id": ask.id})  # type: ignore[operator]
+    heard.status = 200
+    if ask.streams:
+        async for chunk in answer:
+            _take(heard, wire.read_ns[ask.id], chunk.model_dump())
+    else:
+        heard.events.append(answer.model_dump())
+    heard.sent_ns, heard.ended_ns = wire.sent_ns[ask.id], wire.read_ns[ask.id]
+    return heard
+
+
+def _parsed(line: bytes) -> Event | None:
+    line = line.removeprefix(b"data: ").strip()
+    return json.loads(line) if line.startswith(b"{") else None
+
+
+def _take(heard: Heard, now: int, event: Event | None) -> None:
+    if event is None:
+        return
+    heard.events.append(event)
+    if heard.first_ns is None and heard.ask.streams and says_something(event):
+        heard.first_ns = now
+
+
+def says_something(event: Event) -> bool:
+    """Text, thoughts or a tool call in an event of any dialect."""
+    places: list[Event] = [event, event.get("message") or {}]
+    for choice in event.get("choices") or []:
+        places += [choice, choice.get("delta") or {}]
+    keys = ("text", "content", "response", "thinking", "reasoning_content", "reasoning", "tool_calls")
+    return any(place.get(key) for place in places for key in keys)

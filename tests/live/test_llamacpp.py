@@ -1,0 +1,228 @@
+"""Real llama.cpp behind phasegate: two slots, more requests than they can take."""
+
+import random
+import socket
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import httpx
+import pytest
+from openai import OpenAI
+
+from tests.live import compare, load
+from tests.live.compare import Record, Task, phase
+from tests.live.conftest import Gate
+from tests.live.load import Ask, Heard
+from tests.live.processes import Engine, Phasegate, free_port, until
+
+pytestmark = pytest.mark.timeout(600)
+
+COUNT = 60
+MODEL = "smollm2-135m"
+OVERLOAD = 1.3
+"""Arrivals a second, as a multiple of what two slots can do."""
+NOTICED_S = 45
+"""From an engine's end or start to `/readyz`: it is looked at every 30 s, sooner after trouble."""
+
+
+@pytest.fixture(scope="module")
+def engine(need: Callable[[str], None]) -> Iterator[Engine]:
+    need("llamacpp")
+    started = Engine("llamacpp", "--threads", "1")  # the other core is the proxy's and the clients'
+    yield started
+    started.stop()
+
+
+@pytest.fixture(scope="module")
+def proxy(engine: Engine, gate: Gate) -> Phasegate:
+    return gate(engine.url)
+
+
+@dataclass(frozen=True)
+class Run:
+    """One load: what clients heard, what phasegate wrote, what the engine's log says; by id."""
+
+    heard: dict[str, Heard]
+    records: dict[str, Record]
+    tasks: dict[str, Task]
+
+    @property
+    def streams(self) -> list[str]:
+        return [id for id, heard in self.heard.items() if heard.ask.streams]
+
+
+def body(rng: random.Random, number: int) -> tuple[str, dict[str, object]]:
+    """Long and short prompts and answers, three routes, streams and none."""
+    words = rng.choice((8, 8, 30, 30, 120))
+    tokens = rng.choice((4, 8, 16, 32))
+    text, stream = load.prompt(rng, words), number % 4 != 3
+    if number % 3 == 0:
+        messages = [{"role": "user", "content": text}]
+        return "/v1/chat/completions", {"model": MODEL, "messages": messages, "max_tokens": tokens, "stream": stream}
+    if number % 3 == 1:
+        return "/v1/completions", {"model": MODEL, "prompt": text, "max_tokens": tokens, "stream": stream}
+    return "/completion", {"prompt": text, "n_predict": tokens, "stream": stream}
+
+
+def asks(rng: random.Random, count: int, per_second: float) -> list[Ask]:
+    made = []
+    for number, at in enumerate(load.poisson(rng, count, per_second)):
+        path, said = body(rng, number)
+        made.append(Ask(f"llamacpp-{number}", path, said, at, library=path.startswith("/v1") and number % 2 == 0))
+    return made
+
+
+def capacity(url: str) -> float:
+    """Requests a second that the engine can do now: machines differ by a factor of ten."""
+    mix = [Ask(f"warm-{ask.id}", ask.path, ask.body) for ask in asks(random.Random(1), 12, 1e9)]
+    start = time.monotonic()
+    load.run(url, mix)
+    return len(mix) / (time.monotonic() - start)
+
+
+@pytest.fixture(scope="module")
+def run(engine: Engine, proxy: Phasegate) -> Run:
+    heard = load.run(proxy.url, asks(random.Random(7), COUNT, OVERLOAD * capacity(engine.url)))
+    by_id = {one.ask.id: one for one in heard}
+    done = compare.tasks(compare.on_our_clock(engine.lines))
+    tasks = {}
+    for id, one in by_id.items():
+        timings = one.last("timings")
+        task = compare.task_of(one, timings["prompt_ms"], timings["predicted_ms"], done)
+        assert task is not None, f"{id} is not in the engine's log: {timings}"
+        tasks[id] = task
+    return Run(by_id, compare.records(proxy, by_id), tasks)
+
+
+def test_every_arrival_gives_one_record_and_every_request_completes(run: Run, proxy: Phasegate) -> None:
+    assert compare.count(proxy, run.heard) == COUNT
+    assert {record["outcome"] for record in run.records.values()} == {"completed"}
+
+
+def test_there_was_a_queue(run: Run) -> None:
+    waits = sorted((run.tasks[id].start_ns - run.heard[id].sent_ns) / 1e9 for id in run.streams)
+    assert waits[len(waits) // 2] > 0.05, "the load was too light to prove anything"
+
+
+def test_queue_of_streams_is_true_to_10_ms(run: Run) -> None:
+    errors = [
+        phase(run.records[id], "queue") - (run.tasks[id].start_ns - run.heard[id].sent_ns) / 1e9 for id in run.streams
+    ]
+    print("queue error p50, p95, max", *(f"{compare.percentile(errors, p) * 1e3:.2f}" for p in (0.5, 0.95, 1)), "ms")
+    assert compare.percentile(errors, 0.95) <= 0.010
+
+
+def test_prefill_and_decode_are_the_engines_own(run: Run) -> None:
+    for id, record in run.records.items():
+        timings = run.heard[id].last("timings")
+        assert phase(record, "prefill") == pytest.approx(timings["prompt_ms"] / 1e3, abs=1e-6), id
+        assert phase(record, "decode") == pytest.approx(timings["predicted_ms"] / 1e3, abs=1e-6), id
+
+
+def test_ttft_is_the_clients_own(run: Run) -> None:
+    errors = [run.records[id]["ttft_s"] - (run.heard[id].ttft_s or 0) for id in run.streams]
+    print("ttft error p50, p99, max", *(f"{compare.percentile(errors, p) * 1e3:.2f}" for p in (0.5, 0.99, 1)), "ms")
+    assert compare.share(errors, 0.005) >= 0.99
+
+
+def test_phases_before_the_first_token_add_up_to_ttft(run: Run) -> None:
+    errors = [phase(run.records[id], *compare.BEFORE) - (run.heard[id].ttft_s or 0) for id in run.streams]
+    print("phases - ttft p50, p80, max", *(f"{compare.percentile(errors, p) * 1e3:.2f}" for p in (0.5, 0.8, 1)), "ms")
+    assert compare.share(errors, 0.005) >= 0.80
+
+
+def test_the_sum_is_kept_and_no_report_is_contradicted(run: Run) -> None:
+    for id, record in run.records.items():
+        assert compare.sums(record), id
+        assert "engine_durations_distrusted" not in record["findings"], id
+
+
+def test_a_client_that_leaves_is_a_record_and_frees_its_slot(engine: Engine, proxy: Phasegate) -> None:
+    said = {"prompt": "Once upon a time", "n_predict": 2000, "stream": True}
+    with httpx.stream("POST", proxy.url + "/completion", json=said, headers={"x-request-id": "left"}) as response:
+        assert next(response.iter_raw())
+    record = compare.records(proxy, ["left"])["left"]
+    assert (record["outcome"], record["status"]) == ("client_gone", 200)
+    assert record["ttft_s"] > 0
+    until(lambda: not any(slot["is_processing"] for slot in httpx.get(engine.url + "/slots").json()), 10)
+
+
+def test_errors_of_the_engine_pass_as_they_are(engine: Engine, proxy: Phasegate) -> None:
+    wrong = {"messages": "no list"}
+    direct = httpx.post(engine.url + "/v1/chat/completions", json=wrong)
+    through = httpx.post(proxy.url + "/v1/chat/completions", json=wrong, headers={"x-request-id": "wrong"})
+    assert (through.status_code, through.content) == (direct.status_code, direct.content)
+    expected = "engine_rejected" if direct.status_code < 500 else "engine_error"
+    assert compare.records(proxy, ["wrong"])["wrong"]["outcome"] == expected
+
+
+def test_tools_and_several_prompts_do_not_confuse_it(proxy: Phasegate) -> None:
+    client = OpenAI(base_url=proxy.url + "/v1", api_key="none", max_retries=0)
+    tool = {"type": "function", "function": {"name": "weather", "parameters": {"type": "object", "properties": {}}}}
+    client.chat.completions.create(
+        model=MODEL,
+        messages=[{"role": "user", "content": "How is the weather?"}],
+        tools=[tool],  # type: ignore[list-item]
+        max_tokens=12,
+        extra_headers={"x-request-id": "tools"},
+    )
+    client.completions.create(
+        model=MODEL, prompt=["One.", "Two."], max_tokens=6, extra_headers={"x-request-id": "prompts"}
+    )
+    found = compare.records(proxy, ["tools", "prompts"])
+    for record in found.values():
+        assert record["outcome"] == "completed"
+        assert compare.sums(record)
+    assert "prefill" not in found["prompts"]["phases"], "its figures cover the first prompt only"
+
+
+def test_a_killed_engine_breaks_its_answers_off_and_is_known_again(need: Callable[[str], None], gate: Gate) -> None:
+    need("llamacpp")
+    port = free_port()
+    proxy = gate(f"http://127.0.0.1:{port}")
+    assert not proxy.ready, "an engine that is down at start is no error, and nothing is ready"
+    refused = httpx.post(proxy.url + "/completion", json={"prompt": "a"}, headers={"x-request-id": "early"})
+    assert refused.status_code == 502
+    assert compare.records(proxy, ["early"])["early"]["outcome"] == "engine_unreachable"
+
+    first = Engine("llamacpp", port=port)
+    try:
+        until(lambda: proxy.ready, 20)
+        until(lambda: proxy.engines()[0]["kind"] == "llamacpp", 10)
+        said = {"prompt": "Once upon a time", "n_predict": 2000, "stream": True}
+        with httpx.stream("POST", proxy.url + "/completion", json=said, headers={"x-request-id": "cut"}) as response:
+            pieces = response.iter_raw()
+            assert next(pieces)
+            first.kill()
+            with pytest.raises(httpx.RemoteProtocolError):
+                list(pieces)
+        assert compare.records(proxy, ["cut"])["cut"]["outcome"] == "truncated"
+        until(lambda: not proxy.ready, NOTICED_S)
+    finally:
+        first.stop()
+
+    second = Engine("llamacpp", "--parallel", "1", port=port)
+    try:
+        until(lambda: proxy.ready, NOTICED_S)
+        until(lambda: proxy.engines()[0]["slots"] == 1, 10, lambda: str(proxy.engines()))
+        again = httpx.post(
+            proxy.url + "/completion",
+            json={"prompt": "a", "n_predict": 2},
+            headers={"x-request-id": "again"},
+            timeout=60,
+        )
+        assert again.status_code == 200
+        assert compare.records(proxy, ["again"])["again"]["outcome"] == "completed"
+    finally:
+        second.stop()
+
+
+def test_a_plain_socket_gets_a_whole_answer(proxy: Phasegate) -> None:
+    said = b'{"prompt": "a", "n_predict": 2}'
+    with socket.create_connection(("127.0.0.1", proxy.port), timeout=60) as plain:
+        plain.sendall(b"POST /completion HTTP/1.0\r\nHost: a\r\nContent-Length: %d\r\n\r\n%b" % (len(said), said))
+        answer = b"".join(iter(lambda: plain.recv(65536), b""))
+    head, _, rest = answer.partition(b"\r\n\r\n")
+    assert b" 200 " in head.splitlines()[0]
+    assert b'"timings"' in rest
