@@ -6,7 +6,7 @@ from proxy.events import NOTHING, Event, Frame
 
 
 def test_an_event_says_nothing_unless_it_is_told_to() -> None:
-    assert NOTHING == Event()
+    assert Event() == NOTHING
     assert not any(NOTHING)
 
 

@@ -1,6 +1,7 @@
 """The data process over a scripted engine, in virtual time: what a test of exchanges needs, and what it asks after.
 
 `records` are the ends as the office would get them; `permits` are all that the doors gave, with how each ended.
+`looks` says what the product's own look-ups get.
 """
 
 from collections.abc import Callable
@@ -66,14 +67,29 @@ class KeptDoor:
 class House:
     """One data process, fresh."""
 
-    def __init__(self, loop: VirtualLoop, script: Script | Callable[[Call], Script], **settings: Any) -> None:
+    def __init__(
+        self,
+        loop: VirtualLoop,
+        script: Script | Callable[[Call], Script],
+        *,
+        looks: Callable[[Call], Script] = lambda call: NOT_FOUND,
+        configured: bool = True,
+        **settings: Any,
+    ) -> None:
         # All state: the parts, and the ends that the office was told of.
         self._loop = loop
         self._script = script
+        self._looks = looks
         tree = {"upstream": [{"url": URL, "kind": "openai"}], "ask_usage": False, **settings}
         self.records: list[Finished] = []
         self.engine = ScriptedEngine(loop, self._choose)
-        self.app = DataApp(msgspec.convert(tree, Settings), clock=loop.clock, transport=self.engine, send=self._told)
+        self.app = DataApp(
+            msgspec.convert(tree, Settings),
+            clock=loop.clock,
+            transport=self.engine,
+            send=self._told,
+            configured=configured,
+        )
         self.doors: list[KeptDoor] = []
         for engine in self.app.fleet.engines:
             engine.door = KeptDoor(engine.door)
@@ -105,7 +121,7 @@ class House:
 
     def _choose(self, call: Call) -> Script:
         if not call.header("x-request-id"):
-            return NOT_FOUND
+            return self._looks(call)
         return self._script(call) if callable(self._script) else self._script
 
     def _told(self, message: Message) -> None:

@@ -1,0 +1,316 @@
+"""Which engine a request goes to, and what is known of each between requests."""
+
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import pytest
+
+from proxy.engines.fingerprint import Fingerprint
+from proxy.errors import EngineUnreachable, UnknownModel
+from proxy.fleet import Engine, serves, waited_ns
+from proxy.records import EngineReport, RequestFacts
+from tests.support.client import simple_request
+from tests.support.clock import VirtualLoop, run
+from tests.support.house import House
+from tests.support.pages import Pages, serving, vllm
+from tests.support.script import OK, Call, Script
+
+T = TypeVar("T")
+
+THREE = [{"url": f"http://{name}.test:1", "name": name} for name in ("one", "two", "three")]
+CHAT = RequestFacts("openai", "chat", "inference")
+
+
+def asking(model: str | None, kind: str = "chat") -> RequestFacts:
+    return RequestFacts("openai", kind, "inference", model=model)
+
+
+def at(pages: Pages, work: Callable[[House], Awaitable[T]], **settings: Any) -> T:
+    """What `work` gives in a house of engines that answer with these pages; each was looked at once."""
+
+    async def main(loop: VirtualLoop) -> T:
+        house = House(loop, OK, looks=serving(pages), **{"upstream": THREE, **settings})
+        await house.app.lookout.look_at_all()
+        return await work(house)
+
+    return run(main)
+
+
+def listing(*models: str) -> dict[str, object]:
+    """An engine of no known kind that lists models."""
+    return {"/v1/models": {"object": "list", "data": [{"id": model} for model in models]}}
+
+
+SITES: Pages = {"one.test:1": listing("a", "b"), "two.test:1": listing("b"), "three.test:1": listing("c:latest", "b")}
+
+
+async def chosen(house: House, *facts: RequestFacts) -> list[str]:
+    return [(await house.app.fleet.choose(each)).name for each in facts]
+
+
+def test_a_request_goes_to_an_engine_that_lists_its_model() -> None:
+    assert at(SITES, lambda house: chosen(house, asking("a"), asking("c:latest"), asking("c"))) == [
+        "one", "three", "three",
+    ]  # fmt: skip
+
+
+def test_ollamas_short_name_means_latest() -> None:
+    assert serves(["m:latest"], "m")
+    assert not serves(["m:7b"], "m")
+    assert serves(["m"], "m")
+
+
+def test_replicas_take_turns() -> None:
+    names = at(SITES, lambda house: chosen(house, *[asking("b")] * 6))
+    assert names == ["one", "two", "three"] * 2
+
+
+def test_fewest_in_flight_come_before_turns() -> None:
+    async def work(house: House) -> list[str]:
+        one, two, _ = house.app.fleet.engines
+        one.began("r1", asking("b"), 0)
+        one.began("r2", asking("b"), 0)
+        two.began("r3", asking("b"), 0)
+        return await chosen(house, *[asking("b")] * 3)
+
+    assert at(SITES, work) == ["three"] * 3
+
+
+def test_one_engine_serves_whatever_it_is_asked() -> None:
+    assert at({}, lambda house: chosen(house, asking("nobody's")), upstream=THREE[:1]) == ["one"]
+
+
+def test_a_path_without_a_model_goes_to_the_first_and_a_list_of_models_to_all() -> None:
+    assert at(SITES, lambda house: chosen(house, asking(None), asking(None, "models"))) == ["one", "all"]
+
+
+def test_configured_models_count_whatever_the_engine_lists() -> None:
+    two = [{"url": "http://one.test:1", "models": ["x"]}, {"url": "http://two.test:1", "models": ["y"]}]
+    assert at(SITES, lambda house: chosen(house, asking("y"), asking("x")), upstream=two) == [
+        "two.test:1",
+        "one.test:1",
+    ]
+
+
+def test_a_model_that_nobody_lists_is_looked_for_afresh() -> None:
+    pages: Pages = dict(SITES)
+
+    async def work(house: House) -> list[str]:
+        pages["two.test:1"] = listing("new")
+        return await chosen(house, asking("new"))
+
+    assert at(pages, work) == ["two"]
+
+
+def test_a_model_that_nobody_serves_is_refused_with_the_names_there_are() -> None:
+    with pytest.raises(UnknownModel, match=r"'gone'; there are a, b, c:latest$"):
+        at(SITES, lambda house: chosen(house, asking("gone")))
+
+
+def test_while_an_engine_is_silent_nobody_can_say_that_a_model_is_unknown() -> None:
+    with pytest.raises(EngineUnreachable, match="no list from two, three"):
+        at({**SITES, "two.test:1": None, "three.test:1": None}, lambda house: chosen(house, asking("gone")))
+
+
+def test_of_engines_that_were_only_looked_for_those_that_answer_count() -> None:
+    pages: Pages = {"one.test:1": None, "two.test:1": vllm("m"), "three.test:1": None}
+
+    async def work(house: House) -> list[str]:
+        assert house.app.fleet.answers
+        return [engine.name for engine in house.app.fleet.present]
+
+    assert at(pages, work, configured=False) == ["two"]
+    assert at(pages, lambda house: chosen(house, asking("any")), configured=False) == ["two"]
+
+
+def test_where_none_that_were_looked_for_answers_all_count() -> None:
+    async def work(house: House) -> int:
+        assert not house.app.fleet.answers
+        return len(house.app.fleet.present)
+
+    assert at(dict.fromkeys(SITES), work, configured=False) == 3
+
+
+# --- all engines as one ---
+
+
+def listed(pages: Pages, *, method: str = "GET", header: tuple[tuple[str, str], ...] = (), **settings: Any) -> Any:
+    """Status, body, and the calls that asked for the lists."""
+
+    async def work(house: House) -> Any:
+        before = len(house.engine.calls)
+        request = simple_request(b"", "/v1/models", headers=header)
+        request = type(request)(method, request.target, request.headers)
+        answer = await house.ask(request)
+        return answer, house.engine.calls[before:], house
+
+    return at(pages, work, **settings)
+
+
+def test_lists_of_models_are_told_as_one() -> None:
+    answer, calls, house = listed(SITES)
+    assert (answer.status, [entry["id"] for entry in json.loads(answer.body)["data"]]) == (
+        200, ["a", "b", "c:latest"],
+    )  # fmt: skip
+    assert sorted(call.engine for call in calls) == sorted(SITES)
+    (record,) = house.records
+    assert (record.engine, record.outcome.value) == ("all", "completed")
+
+
+def test_a_silent_engine_is_left_out_of_the_list() -> None:
+    answer, _, _ = listed({**SITES, "one.test:1": None, "two.test:1": {}})
+    assert [entry["id"] for entry in json.loads(answer.body)["data"]] == ["c:latest", "b"]
+
+
+def test_no_list_at_all_is_a_gateways_error() -> None:
+    answer, _, house = listed(dict.fromkeys(SITES))
+    assert (answer.status, house.records[0].outcome.value) == (502, "engine_unreachable")
+
+
+def test_a_head_of_the_list_has_no_body() -> None:
+    answer, _, _ = listed(SITES, method="HEAD")
+    assert (answer.status, answer.body) == (200, b"")
+
+
+def test_lists_are_asked_for_with_the_clients_key_or_the_engines_own() -> None:
+    upstream = [{"url": "http://one.test:1"}, {"url": "http://two.test:1", "api_key": "own"}]
+    _, calls, _ = listed(SITES, header=(("authorization", "Bearer theirs"),), upstream=upstream)
+    assert {call.engine: call.header("authorization") for call in calls} == {
+        "one.test:1": "Bearer theirs", "two.test:1": "Bearer own",
+    }  # fmt: skip
+
+
+def test_an_engine_that_is_slow_to_list_holds_nobody_up_for_ever() -> None:
+    def looks(call: Call) -> Script:
+        return Script(ending="stall") if call.engine == "two.test:1" else serving(SITES)(call)
+
+    async def main(loop: VirtualLoop) -> tuple[Any, float]:
+        house = House(loop, OK, looks=looks, upstream=THREE)
+        began = loop.time()
+        return await house.ask(simple_request(b"", "/v1/models")), loop.time() - began
+
+    answer, took_s = run(main)
+    assert [entry["id"] for entry in json.loads(answer.body)["data"]] == ["a", "b", "c:latest"]
+    assert took_s == pytest.approx(5, abs=0.01)
+
+
+# --- one engine ---
+
+
+def alone(loop: VirtualLoop, script: Script = OK, **upstream: Any) -> tuple[House, Engine]:
+    house = House(loop, script, looks=lambda call: script, upstream=[{"url": "http://one.test:1", **upstream}])
+    return house, house.app.fleet.engines[0]
+
+
+def test_another_engine_behind_the_address_starts_an_epoch_and_is_trusted_anew() -> None:
+    async def main(loop: VirtualLoop) -> None:
+        _, engine = alone(loop)
+        assert (engine.answers, engine.epoch, engine.kind) == (None, 0, "openai")
+        engine.seen(Fingerprint("vllm", "0.32.0", models=("m",), answers=True))
+        assert (engine.answers, engine.epoch, engine.kind, engine.models) == (True, 1, "vllm", ("m",))
+        engine.bears_splice = False
+        engine.seen(Fingerprint("vllm", "0.32.0", models=("m", "n"), answers=True))
+        assert (engine.epoch, engine.bears_splice, engine.models) == (1, False, ("m", "n"))
+        engine.seen(Fingerprint("vllm", "0.33.0", answers=True))
+        assert (engine.epoch, engine.bears_splice) == (2, True)
+
+    run(main)
+
+
+def test_an_engine_that_is_silent_is_what_it_was() -> None:
+    async def main(loop: VirtualLoop) -> None:
+        _, engine = alone(loop)
+        engine.seen(Fingerprint("vllm", "0.32.0", models=("m",), answers=True))
+        engine.seen(Fingerprint())
+        assert (engine.answers, engine.epoch, engine.kind, engine.models) == (False, 1, "vllm", ("m",))
+
+    run(main)
+
+
+def test_the_kind_that_is_configured_is_believed() -> None:
+    async def main(loop: VirtualLoop) -> None:
+        _, engine = alone(loop, kind="sglang")
+        assert engine.kind == "sglang"
+        engine.seen(Fingerprint("vllm", "0.32.0", answers=True))
+        assert (engine.kind, engine.fingerprint.version) == ("sglang", "0.32.0")
+
+    run(main)
+
+
+def test_models_of_ollama_are_weighed_once_and_again_when_they_change() -> None:
+    async def main(loop: VirtualLoop) -> None:
+        _, engine = alone(loop)
+        engine.seen(Fingerprint("vllm", digests=(("a", "1"),), answers=True))
+        assert engine.unweighed() == ()
+        engine.seen(Fingerprint("ollama", digests=(("a", "1"), ("b", "2")), answers=True))
+        assert engine.unweighed() == ["a", "b"]
+        engine.weighed("a", "same")
+        engine.weighed("b", "same")
+        engine.weighed("unlisted", "same")
+        assert engine.unweighed() == []
+        ollama = RequestFacts("ollama", "chat", "inference", model="a")
+        twin = RequestFacts("ollama", "chat", "inference", model="b")
+        assert engine.runners.of(ollama) == engine.runners.of(twin)
+        engine.seen(Fingerprint("ollama", digests=(("a", "9"), ("b", "2")), answers=True))
+        assert engine.unweighed() == ["a"]
+
+    run(main)
+
+
+def test_an_exchange_tells_whether_its_engine_answers() -> None:
+    async def main(loop: VirtualLoop) -> list[str]:
+        troubles: list[str] = []
+        script = Script(ending="refuse")
+        house = House(loop, lambda call: script, upstream=THREE[:1])
+        (engine,) = house.app.fleet.engines
+        engine.on_trouble = lambda: troubles.append(engine.name)
+        await house.ask(simple_request(b"{}"))
+        assert engine.answers is None
+        script = OK
+        await house.ask(simple_request(b"{}"))
+        assert engine.answers
+        return troubles
+
+    assert run(main) == ["one"]
+
+
+def test_a_look_up_has_the_engines_key_and_gets_nothing_from_one_that_is_silent() -> None:
+    async def main(loop: VirtualLoop) -> None:
+        house, engine = alone(loop, OK, api_key="own")
+        fetched = await engine.fetch("/x", 1.0, [(b"authorization", b"Bearer theirs")], b"{}")
+        assert fetched is not None
+        assert fetched[::2] == (200, OK.reads[0].data)
+        (call,) = house.engine.calls
+        assert (call.method, call.body, call.header("authorization")) == ("POST", b"{}", "Bearer own")
+        _, silent = alone(loop, Script(ending="refuse"))
+        assert await silent.fetch("/x", 1.0) is None
+        assert silent.answers is None
+
+    run(main)
+
+
+def test_an_engine_says_what_it_is() -> None:
+    async def main(loop: VirtualLoop) -> str:
+        _, engine = alone(loop, name="gpu")
+        engine.began("r", CHAT, 0)
+        return repr(engine)
+
+    assert run(main) == "<Engine gpu openai, 1 in flight>"
+
+
+@pytest.mark.parametrize(
+    ("report", "waited"),
+    [
+        (None, None),
+        (EngineReport(source="x", prefill_ns=1, decode_ns=1), None),
+        (EngineReport(source="x", total_ns=9, decode_ns=1), None),
+        (EngineReport(source="x", total_ns=9, prefill_ns=1), None),
+        (EngineReport(source="x", total_ns=9, prefill_ns=2, decode_ns=3), 4),
+        (EngineReport(source="x", total_ns=1, prefill_ns=2, decode_ns=3), 0),
+    ],
+)
+def test_the_wait_before_the_prompt_is_what_the_engines_durations_leave(
+    report: EngineReport | None, waited: int | None
+) -> None:
+    assert waited_ns(report) == waited

@@ -1,0 +1,132 @@
+"""Engines are looked at: what they are, and again when that may have changed."""
+
+import asyncio
+from collections.abc import Callable
+
+from proxy.lookout import look
+from proxy.records import RequestFacts
+from tests.support.clock import START_NS, VirtualLoop, run
+from tests.support.house import House
+from tests.support.pages import DIGEST, Pages, ollama, serving, vllm
+from tests.support.script import NOT_FOUND, OK, Call, Read, Script
+
+TWO = [{"url": "http://one.test:1", "name": "one"}, {"url": "http://two.test:1", "name": "two"}]
+
+METRICS = 'vllm:cache_config_info{block_size="16",num_gpu_blocks="2048",engine="0"} 1.0\n'
+
+
+def looks(pages: Pages, seconds: float, meanwhile: Callable[[VirtualLoop, House], None], **more: bool) -> list[float]:
+    """When the engines were looked at, in seconds, while `meanwhile` may change things."""
+
+    async def main(loop: VirtualLoop) -> list[float]:
+        house = House(loop, OK, looks=serving(pages), upstream=TWO, **more)
+        await house.app.lookout.look_at_all()
+        watching = asyncio.create_task(house.app.lookout.watch())
+        meanwhile(loop, house)
+        await asyncio.sleep(seconds)
+        watching.cancel()
+        # A connection that is refused is no call: look-ups of the first engine stand for all.
+        times = {call.at_ns for call in house.engine.calls if call.target == "/v1/models"}
+        return [round((at_ns - START_NS) / 1e9, 6) for at_ns in sorted(times)]
+
+    return run(main)
+
+
+def nothing(loop: VirtualLoop, house: House) -> None:
+    """Nothing happens meanwhile."""
+
+
+BOTH: Pages = {"one.test:1": vllm("a"), "two.test:1": vllm("b")}
+
+
+def test_where_all_is_well_looks_are_seldom() -> None:
+    assert looks(BOTH, 65, nothing) == [0, 30, 60]
+
+
+def test_while_an_engine_is_silent_looks_are_soon() -> None:
+    assert looks({**BOTH, "two.test:1": None}, 5, nothing) == [0, 2, 4]
+
+
+def test_an_engine_that_was_only_looked_for_may_be_missing() -> None:
+    assert looks({**BOTH, "two.test:1": None}, 31, nothing, configured=False) == [0, 30]
+
+
+def test_looks_become_seldom_when_the_engine_is_back() -> None:
+    pages: Pages = {**BOTH, "two.test:1": None}
+
+    def back(loop: VirtualLoop, house: House) -> None:
+        loop.call_later(3, pages.update, {"two.test:1": vllm("b")})
+
+    assert looks(pages, 40, back) == [0, 2, 4, 34]
+
+
+def test_a_burst_of_trouble_is_one_look_soon_after() -> None:
+    def trouble(loop: VirtualLoop, house: House) -> None:
+        for at_s in (10, 10.1, 10.4):
+            loop.call_later(at_s, house.app.lookout.trouble)
+
+    assert looks(BOTH, 41, trouble) == [0, 10.5, 40.5]
+
+
+def test_a_look_tells_the_engine_what_it_is() -> None:
+    async def main(loop: VirtualLoop) -> None:
+        house = House(loop, OK, looks=serving(BOTH), upstream=TWO)
+        one, two = house.app.fleet.engines
+        await look(one)
+        assert (one.kind, one.fingerprint.version, one.models) == ("vllm", "0.32.0", ("a",))
+        assert two.answers is None
+
+    run(main)
+
+
+def test_models_with_the_same_weights_share_a_runner_after_a_look() -> None:
+    shown: list[str] = []
+
+    def site(call: Call) -> Script:
+        if call.target != "/api/show":
+            return serving({"one.test:1": ollama(a="", b="", c="")})(call)
+        shown.append(call.method)
+        # `c` cannot be shown; the others come from one file.
+        return NOT_FOUND if len(shown) == 3 else Script(reads=(Read(0, SHOWN),))
+
+    async def main(loop: VirtualLoop) -> None:
+        house = House(loop, OK, looks=site, upstream=TWO[:1])
+        (engine,) = house.app.fleet.engines
+        await look(engine)
+        assert shown == ["POST"] * 3
+        a, b, c = (engine.runners.of(RequestFacts("ollama", "chat", "inference", model=name)) for name in "abc")
+        assert a == b != c
+        assert engine.unweighed() == ["c"]
+
+    run(main)
+
+
+SHOWN = b'{"modelfile": "FROM /models/blobs/sha256-' + DIGEST.encode() + b'\\n"}'
+
+
+def test_an_engine_that_does_not_answer_a_look_up_in_time_says_nothing() -> None:
+    async def main(loop: VirtualLoop) -> float:
+        house = House(loop, OK, looks=lambda call: Script(ending="stall"), upstream=TWO[:1])
+        (engine,) = house.app.fleet.engines
+        await look(engine)
+        assert engine.answers is False
+        return (loop.clock.now_ns() - START_NS) / 1e9
+
+    assert run(main) == 2
+
+
+def test_vllm_says_how_its_prefix_cache_is_cut() -> None:
+    def shape(page: object) -> tuple[int | None, int | None]:
+        async def main(loop: VirtualLoop) -> tuple[int | None, int | None]:
+            pages: Pages = {"one.test:1": {**vllm("a"), **({"/metrics": page} if page is not None else {})}}
+            house = House(loop, OK, looks=serving(pages), upstream=TWO[:1])
+            (engine,) = house.app.fleet.engines
+            await look(engine)
+            return engine.cache_shape
+
+        return run(main)
+
+    assert shape(METRICS) == (16, 32_768)
+    assert shape(METRICS.replace('"2048"', '"None"')) == (16, None)
+    assert shape("nothing of the kind") == (None, None)
+    assert shape(None) == (None, None)
