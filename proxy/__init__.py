@@ -23,7 +23,7 @@ behind it families, each of which uses, in its own line, itself alone: families 
     cores        config gaps headers lists tap timeline | admission attribution engines prefixes sim tokens wire
     shells       client counting guard line memory policy pulse relay transport | exporters
     office       | office
-    life         exchange fleet lookout
+    life         auditing exchange fleet lookout
     root         app
     commands     | cli
     start        __main__

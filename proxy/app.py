@@ -17,6 +17,8 @@ import structlog
 from proxy import headers
 from proxy.admission.door import Door
 from proxy.admission.limits import Limits
+from proxy.attribution.ollama import counts_fresh_only
+from proxy.auditing import Auditing
 from proxy.client import Client, Headers, Receive, Scope, Send
 from proxy.clock import Clock
 from proxy.config import Settings, Timeouts, Upstream
@@ -27,11 +29,11 @@ from proxy.exchange import Exchange, Request, Rooms
 from proxy.fleet import Engine, Fleet, Permit, Together
 from proxy.lookout import Lookout, look
 from proxy.memory import keep, recall
-from proxy.messages import EngineState, Message, Pulse
+from proxy.messages import EngineState, Message, PromptSeen, Pulse
 from proxy.policy import rules, tenants
-from proxy.records import Finished, Outcome, RequestFacts
+from proxy.records import Evidence, Finished, Outcome, RequestFacts
 from proxy.relay import Answer, Body, Relay
-from proxy.tap import Tap
+from proxy.tap import FAULTS, Tap
 from proxy.timeline import Recorder
 from proxy.tokens.exact import Question
 from proxy.wire import errors, usage
@@ -69,6 +71,7 @@ class DataApp:
         self.door = Door(clock, Limits(rules(settings)))
         self._tenants = tenants(settings)
         self._furniture = Furniture(settings.tokens)
+        self.auditing = Auditing(settings.prefixes, self._furniture.encode, self._furniture.executor)
         self._relay = Relay(transport)
         self._send = send
         engines = [self._engine(upstream, configured) for upstream in settings.upstream]
@@ -76,6 +79,8 @@ class DataApp:
         self.lookout = Lookout(self.fleet)
         for engine in engines:
             engine.on_trouble = self.lookout.trouble
+            engine.on_change = self.auditing.attach
+            self.auditing.attach(engine)
         self._exchanges: set[Exchange] = set()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -158,7 +163,7 @@ class DataApp:
             return answer[2] if answer is not None and answer[0] == 200 else None
 
         door = self.door.at(upstream.label, lambda model: engine.fingerprint.window(model))
-        engine = Engine(upstream, self._relay, door, self._furniture.desk(ask), None, configured)
+        engine = Engine(upstream, self._relay, door, self._furniture.desk(ask), configured)
         return engine
 
     def _build_rooms(self) -> Rooms:
@@ -169,6 +174,7 @@ class DataApp:
             read=_read,
             prepare=self._prepare,
             timeouts=self._timeouts,
+            acquaint=self._acquaint,
             tap=self._tap,
             reply=_reply,
             refuse=_refuse,
@@ -207,22 +213,51 @@ class DataApp:
         # A pull or a create works for minutes between two lines: the limits are made for answers.
         return Timeouts(connect_s=limits.connect_s, first_byte_s=0, idle_s=0) if facts.route == "manage" else limits
 
-    def _tap(self, answer: Answer, facts: RequestFacts, recorder: Recorder) -> tuple[Tap, bool]:
+    async def _acquaint(self, engine: Engine, facts: RequestFacts) -> None:
+        if facts.prompt is not None:
+            await self.auditing.acquaint(engine, facts.prompt)
+
+    def _tap(
+        self, answer: Answer, facts: RequestFacts, recorder: Recorder, hear: Callable[[str], None]
+    ) -> tuple[Tap, bool]:
         content_type = _header(answer.headers, b"content-type")
         framing = framing_for(content_type, self.settings.event_limit_bytes)
         reader = reader_for(facts, content_type, answer.status)
-        return Tap(recorder, framing, reader, _header(answer.headers, b"content-encoding")), streams(content_type)
+        encoding = _header(answer.headers, b"content-encoding")
+        listens = hear if facts.prompt is not None else None
+        return Tap(recorder, framing, reader, encoding, listens), streams(content_type)
 
-    def _leave(self, engine: Engine | None, facts: RequestFacts, finished: Finished, rivals: frozenset[str]) -> None:
+    def _leave(
+        self, engine: Engine | None, facts: RequestFacts, finished: Finished, text: str, rivals: frozenset[str]
+    ) -> None:
         if engine is None:
             self._send(finished)
             return
-        if finished.outcome is Outcome.COMPLETED:
-            engine.desk.learn(facts, finished.count, finished.usage)
+        try:
+            finished = self._learnt(engine, facts, finished, text)
+        except FAULTS as fault:
+            _fault(finished.id, fault)
         if rivals and _may_have_swapped(finished):
             self._later(self._after_a_look(engine, finished, rivals))
         else:
             self._send(finished)
+
+    def _learnt(self, engine: Engine, facts: RequestFacts, finished: Finished, text: str) -> Finished:
+        """The record with every prompt token in its bin; what was expected is what was said at dispatch."""
+        if finished.outcome is Outcome.COMPLETED and not _counts_fresh(finished.evidence):
+            engine.desk.learn(facts, finished.count, finished.usage)
+        if engine.audit is None or facts.prompt is None:
+            return finished
+        at_s = finished.timeline.at_s
+        if self.auditing.samples(facts.prompt, at_s):
+            model = facts.model or ""
+            self._send(
+                PromptSeen(id=finished.id, at_s=at_s, engine=engine.name, model=model, prompt=facts.prompt, answer=text)
+            )
+        settled = engine.audit.ended(finished.id, text, finished.usage)
+        if settled is None or finished.prefix is None:
+            return finished
+        return replace(finished, prefix=replace(settled, expected=finished.prefix.expected))
 
     def _later(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(work)
@@ -238,6 +273,11 @@ class DataApp:
                 finished = replace(finished, evidence=replace(finished.evidence, swapped=swapped))
         finally:
             self._send(finished)
+
+
+def _counts_fresh(evidence: Evidence) -> bool:
+    """The engine's prompt count leaves cached tokens out: it teaches nothing about a prompt's size."""
+    return evidence.kind == "ollama" and counts_fresh_only(evidence.version)
 
 
 def _may_have_swapped(finished: Finished) -> bool:

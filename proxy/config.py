@@ -107,6 +107,17 @@ class Tokens(Section, frozen=True):
     """Ask the engine's own tokenizer (vLLM, SGLang, llama.cpp): exact, at the cost of a round trip per request."""
 
 
+class Prefixes(Section, frozen=True):
+    """The prefix audit."""
+
+    audit: bool = True
+    """Tell where every prompt token comes from, and look for text that breaks the cache."""
+    capture_text: bool = False
+    """Show what breaks the cache as it is. Otherwise excerpts are masked by kind of character."""
+    key_file: str = ""
+    """File with the key of all hashes, made if it is missing; empty: a new key for each process."""
+
+
 class Tenants(Section, frozen=True):
     """Who asks. Without keys and header there are no tenants, and everything is open."""
 
@@ -207,6 +218,7 @@ class Settings(Section, frozen=True):
     """Rules for who may ask how much."""
     timeouts: Timeouts = Timeouts()
     tokens: Tokens = Tokens()
+    prefixes: Prefixes = Prefixes()
     tenants: Tenants = Tenants()
     metrics: Metrics = Metrics()
 

@@ -8,6 +8,7 @@ from proxy.config import ConfigError, Tokens
 from proxy.tokens.cache import Cache
 from proxy.tokens.desk import Ask, Desk, nobody
 from proxy.tokens.meter import Meter, off_loop
+from proxy.tokens.pieces import pieces
 from proxy.tokens.shapes import Encoder
 from proxy.tokens.vocabularies import VOCABULARIES, load
 
@@ -21,13 +22,19 @@ class Furniture:
     def __init__(self, settings: Tokens) -> None:
         self._settings = settings
         # One thread: counting takes one core at most, and long prompts take turns.
-        self._run = off_loop(ThreadPoolExecutor(1, thread_name_prefix="phasegate-count"))
+        self.executor = ThreadPoolExecutor(1, thread_name_prefix="phasegate-count")
+        self._run = off_loop(self.executor)
+        self._default_encoder = self._encoder(settings.vocabulary)
         self._default = self._meter(settings.vocabulary)
         self._meters = {model: self._meter(name) for model, name in settings.models.items()}
 
     def desk(self, ask: Ask) -> Desk:
         """A desk for one engine."""
         return Desk(self._default, self._meters, ask=ask if self._settings.ask_engine else nobody)
+
+    def encode(self, text: str) -> list[int]:
+        """Tokens of a text by the default vocabulary, whatever the text is."""
+        return [token for piece in pieces(text) for token in self._default_encoder.encode_ordinary(piece)]
 
     def _meter(self, name: str) -> Meter:
         return Meter(name, self._encoder(name), Cache(CACHE_BYTES, secrets.token_bytes(32)), self._run)

@@ -7,7 +7,7 @@ business: this file names no dialect, no policy and no metric.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -28,21 +28,26 @@ from proxy.records import (
     TokenCount,
 )
 from proxy.relay import Answer, Body
-from proxy.tap import Tap
+from proxy.tap import FAULTS, Tap
 from proxy.timeline import Recorder
 
 PERMIT_ENDS = {
     Outcome.COMPLETED: "success",
+    Outcome.ENGINE_UNREACHABLE: "withdrawn",
     Outcome.ENGINE_OVERLOADED: "dropped",
     Outcome.ENGINE_ERROR: "dropped",
     Outcome.ENGINE_TIMEOUT: "dropped",
     Outcome.ENGINE_STALLED: "dropped",
     Outcome.TRUNCATED: "dropped",
 }
-"""How the permit ends; any other outcome says nothing about the engine: `ignore`."""
+"""How the permit ends; any other outcome says nothing about the engine: `ignore`. What never reached an engine is given
+back whole."""
 
 LINGER_S = 0.25
 """A client that leaves between the answer's finish and its usage is not waited for, but the numbers are: this long."""
+
+LONG_BYTES = 4_096
+"""Request bodies from here on may hold texts whose tokens are counted off the loop."""
 
 NOBODY: frozenset[str] = frozenset()
 
@@ -89,14 +94,17 @@ class Rooms:
     """The outgoing request."""
     timeouts: Callable[[RequestFacts], Timeouts]
     """The limits that hold for this request."""
-    tap: Callable[[Answer, RequestFacts, Recorder], tuple[Tap, bool]]
-    """The observer of an answer, and whether the answer is a stream."""
+    acquaint: Callable[[Engine, RequestFacts], Awaitable[None]]
+    """Work on a long prompt that must not hold the loop."""
+    tap: Callable[[Answer, RequestFacts, Recorder, Callable[[str], None]], tuple[Tap, bool]]
+    """The observer of an answer, and whether the answer is a stream; it hands on the answer's text."""
     reply: Callable[[Answer, Request, str, Headers], Headers]
     """The answer's headers, as the client gets them; the last are what a limited tenant is told."""
     refuse: Callable[[ProxyError, RequestFacts, Client, str, Headers], tuple[int, Headers, bytes]]
     """Our own error in the caller's dialect."""
-    leave: Callable[[Engine | None, RequestFacts, Finished, frozenset[str]], None]
-    """The one record leaves; the rooms learn from it. Last: the models that this one may have pushed out."""
+    leave: Callable[[Engine | None, RequestFacts, Finished, str, frozenset[str]], None]
+    """The one record leaves, and the rooms learn from it: with the answer's text, and the models that may have been
+    pushed out of memory for it."""
     fault: Callable[[str, BaseException], None]
     """Our own bug, for the log."""
 
@@ -106,7 +114,7 @@ class Exchange:
 
     # State: how far it has come. What happened is the recorder's; the rest is set once, in the order of life.
     __slots__ = (
-        "_body_limit", "_clock", "_count", "_engine", "_first_told", "_fleet", "_permit", "_prefix",
+        "_body_limit", "_clock", "_count", "_engine", "_first_told", "_fleet", "_heard", "_permit", "_prefix",
         "_refused", "_rooms", "_tap", "_tenant", "_watch", "client", "facts", "guard", "id", "recorder",
     )  # fmt: skip
 
@@ -128,6 +136,7 @@ class Exchange:
         self._permit: Permit | None = None
         self._refused: AdmissionVerdict | None = None
         self._tap: Tap | None = None
+        self._heard: list[str] = []
         self._first_told = False
 
     def __repr__(self) -> str:
@@ -199,8 +208,14 @@ class Exchange:
         return engine
 
     async def _weigh(self, engine: Engine, body: Body) -> None:
-        self._count = await engine.desk.count(self.facts, body if isinstance(body, bytes) else b"")
-        self._prefix = engine.predict(self.id, self.facts, self._clock.now_ns())
+        """Numbers of the prompt. A fault in making them spoils a number, never the request."""
+        try:
+            self._count = await engine.desk.count(self.facts, body if isinstance(body, bytes) else b"")
+            if self.recorder.bytes_in >= LONG_BYTES:
+                await self._rooms.acquaint(engine, self.facts)
+            self._prefix = engine.predict(self.id, self.facts, self._clock.now_ns())
+        except FAULTS as fault:
+            self._rooms.fault(self.id, fault)
 
     async def _enter(self, engine: Engine) -> Permit:
         permit = self._permit = await engine.door.admit(self.facts, self._count, self._prefix, self._tenant)
@@ -211,7 +226,7 @@ class Exchange:
         limits = self._rooms.timeouts(self.facts)
         self.guard.first_byte(limits.first_byte_s)
         self.guard.total(limits.total_s)
-        engine.dispatched(self.id, self._clock.now_ns())
+        engine.dispatched(self.id, self.facts, self._clock.now_ns())
         answer = await self._call(engine, request.headers, request.body, limits.connect_s)
         if answer.status == 400 and request.own is not None:
             await answer.aclose()
@@ -227,7 +242,7 @@ class Exchange:
     async def _pass_on(self, engine: Engine, answer: Answer, request: Request) -> Outcome:
         """Stamp, send, then observe: bytes leave as they came, and a parser's fault can spoil only a number."""
         client, recorder, guard, now = self.client, self.recorder, self.guard, self._clock.now_ns
-        tap, streamed = self._rooms.tap(answer, self.facts, recorder)
+        tap, streamed = self._rooms.tap(answer, self.facts, recorder, self._heard.append)
         self._tap = tap
         recorder.head(now(), answer.status, streamed)
         await client.start(answer.status, self._rooms.reply(answer, request, self.id, self._quota()))
@@ -332,7 +347,7 @@ class Exchange:
             error=why or None,
             findings=("not_observed",) if self._tap is not None and self._tap.blind is not None else (),
         )
-        self._rooms.leave(engine, self.facts, finished, rivals)
+        self._rooms.leave(engine, self.facts, finished, "".join(self._heard), rivals)
 
 
 def judge(status: int, error: str | None, complete: bool) -> Outcome:

@@ -30,6 +30,9 @@ Fetched = tuple[int, list[Pair], bytes]
 
 Sent = Callable[[], None]
 
+CacheShape = tuple[int | None, int | None]
+"""Tokens a block, and tokens in all; None: not known."""
+
 
 class Permit(Protocol):
     """Leave to be at the engine."""
@@ -98,8 +101,12 @@ class Desk(Protocol):
 class Audit(Protocol):
     """The prefix audit of one engine."""
 
+    def predict(self, id: str, facts: RequestFacts, now_ns: int) -> PrefixVerdict | None:
+        """What the engine's cache could give; changes nothing."""
+        ...
+
     def dispatched(self, id: str, facts: RequestFacts, now_ns: int) -> PrefixVerdict | None:
-        """What the engine's cache could give."""
+        """The engine has the prompt: its blocks are in the cache."""
         ...
 
     def ended(self, id: str, text: str, usage: Usage | None) -> PrefixVerdict | None:
@@ -112,9 +119,7 @@ class Engine:
 
     # State: its parts; what the last look found (`fingerprint`, `epoch`, `answers`), and the digests of models whose
     # weights are known; whether it bears a splice.
-    def __init__(
-        self, upstream: Upstream, relay: Relay, door: Door, desk: Desk, audit: Audit | None, configured: bool = True
-    ) -> None:
+    def __init__(self, upstream: Upstream, relay: Relay, door: Door, desk: Desk, configured: bool = True) -> None:
         self.upstream = upstream
         self.configured = configured
         self.name = upstream.label
@@ -124,7 +129,7 @@ class Engine:
         self.relay = relay
         self.door = door
         self.desk = desk
-        self.audit = audit
+        self.audit: Audit | None = None
         self.fingerprint = Fingerprint(kind="openai" if upstream.kind == "auto" else upstream.kind)
         self.runners = Runners(self.kind, None, upstream.slots or None)
         self.inflight = InFlight(self.runners)
@@ -133,6 +138,8 @@ class Engine:
         self.answers: bool | None = None
         self.bears_splice = True
         self.on_trouble: Callable[[], None] = lambda: None
+        self.on_change: Callable[[Engine], None] = lambda engine: None
+        self._shape: CacheShape = (None, None)
 
     def __repr__(self) -> str:
         return f"<Engine {self.name} {self.kind}, {len(self.inflight)} in flight>"
@@ -172,19 +179,29 @@ class Engine:
         except ProxyError:
             return None
 
-    def seen(self, fingerprint: Fingerprint) -> None:
+    @property
+    def cache_shape(self) -> CacheShape:
+        """Tokens a block of its prefix cache, and tokens in all: as configured, or as it says."""
+        block, tokens = self._shape
+        return self.upstream.block_size or block, self.upstream.cache_tokens or tokens
+
+    def seen(self, fingerprint: Fingerprint, shape: CacheShape = (None, None)) -> None:
         """A look at the engine has ended; another one than last time starts a new epoch."""
         self.answers = fingerprint.answers
         if not fingerprint.answers:
             return
         if self.upstream.kind != "auto":
             fingerprint = replace(fingerprint, kind=self.upstream.kind)
-        if fingerprint.identity != self.fingerprint.identity:
+        new = fingerprint.identity != self.fingerprint.identity
+        if new:
             self.epoch += 1
             self.bears_splice = True
             self.runners.restarted(fingerprint.kind, fingerprint.version, self.upstream.slots or fingerprint.slots)
         self.fingerprint = fingerprint
         self.desk.serves(fingerprint.kind)
+        if new or shape != self._shape:
+            self._shape = shape
+            self.on_change(self)
 
     def unweighed(self) -> Sequence[str]:
         """Models of which it is not known whether they share their weights with another: Ollama's new ones."""
@@ -201,15 +218,17 @@ class Engine:
 
     def predict(self, id: str, facts: RequestFacts, now_ns: int) -> PrefixVerdict | None:
         """Which prompt tokens the engine's cache could give."""
-        return self.audit.dispatched(id, facts, now_ns) if self.audit is not None else None
+        return self.audit.predict(id, facts, now_ns) if self.audit is not None else None
 
     def began(self, id: str, facts: RequestFacts, now_ns: int) -> None:
         """An exchange has chosen this engine."""
         self.inflight.began(id, now_ns, facts)
 
-    def dispatched(self, id: str, now_ns: int) -> None:
+    def dispatched(self, id: str, facts: RequestFacts, now_ns: int) -> None:
         """Its request is on the way."""
         self.inflight.dispatched(id, now_ns)
+        if self.audit is not None:
+            self.audit.dispatched(id, facts, now_ns)
 
     def first_token(self, id: str, now_ns: int) -> None:
         """Its prompt has been read."""
@@ -232,7 +251,7 @@ class Together(Engine):
 
     def __init__(self, engines: Sequence[Engine]) -> None:
         first = engines[0]
-        super().__init__(Upstream(url=first.upstream.url, name="all"), first.relay, first.door, first.desk, None)
+        super().__init__(Upstream(url=first.upstream.url, name="all"), first.relay, first.door, first.desk)
         self._engines = engines
 
     async def call(

@@ -4,7 +4,8 @@ import asyncio
 import json
 
 from proxy.engines.fingerprint import PROBES, identify, weights
-from proxy.fleet import Engine, Fleet
+from proxy.engines.gauges import read
+from proxy.fleet import CacheShape, Engine, Fleet
 
 PROBE_S = 2.0
 """How long one look-up may take; an engine in the middle of a long batch answers late (llama.cpp)."""
@@ -48,8 +49,18 @@ class Lookout:
 async def look(engine: Engine) -> None:
     """One look: ask, and tell the engine what it is."""
     answers = await asyncio.gather(*(engine.fetch(target, PROBE_S) for target in PROBES))
-    engine.seen(identify({target: answer for target, answer in zip(PROBES, answers, strict=True) if answer}))
+    found = identify({target: answer for target, answer in zip(PROBES, answers, strict=True) if answer})
+    engine.seen(found, await _shape(engine) if found.kind == "vllm" else (None, None))
     for model in engine.unweighed():
         shown = await engine.fetch("/api/show", PROBE_S, body=json.dumps({"model": model}).encode())
         if shown is not None and (digest := weights(shown[2])):
             engine.weighed(model, digest)
+
+
+async def _shape(engine: Engine) -> CacheShape:
+    """vLLM's prefix cache: `vllm:cache_config_info` among its metrics."""
+    page = await engine.fetch("/metrics", PROBE_S)
+    gauges = read(page[2].decode("utf-8", "replace")) if page is not None and page[0] == 200 else None
+    if gauges is None or gauges.block_size is None:
+        return None, None
+    return gauges.block_size, gauges.block_size * gauges.blocks if gauges.blocks else None

@@ -7,7 +7,7 @@ second; its counters count since that process began, so a pulse that is lost cos
 
 from dataclasses import dataclass
 
-from proxy.records import Finished
+from proxy.records import Finished, Prompt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +49,10 @@ class Hello:
     engines: tuple[EngineAddress, ...] = ()
     """Engines whose own metrics are looked at."""
     scrape_s: float = 5.0
+    audit_key: bytes = b""
+    """Key of the prefix audit's hashes; empty: no audit."""
+    capture_text: bool = False
+    """Excerpts of prompts are shown as they are."""
     """Seconds between two looks; 0: never."""
     live: bool = True
     """One line per request on the terminal."""
@@ -99,4 +103,17 @@ class Pulse:
     """The door and the desks as JSON: what `/api/admission` shows."""
 
 
-Message = Hello | Finished | Pulse
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptSeen:
+    """A sampled prompt for the office's search for what breaks prefix caching. It lives in memory alone."""
+
+    id: str
+    at_s: float
+    engine: str
+    model: str
+    prompt: Prompt
+    answer: str
+    """What the engine wrote, as far as it was seen."""
+
+
+Message = Hello | Finished | Pulse | PromptSeen

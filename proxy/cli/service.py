@@ -55,15 +55,15 @@ class Service:
             usual = tuple(Upstream(url=f"http://localhost:{port}") for port in USUAL)
             settings = msgspec.structs.replace(settings, upstream=usual)
         self._settings = settings
-        self._sender = Sender(hello(settings))
-        self._office = OfficeProcess(self._sender)
         self._app = DataApp(
             settings,
             clock=SystemClock(),
             transport=Wire(trust(settings.upstream)),
-            send=self._sender.send,
+            send=lambda message: self._sender.send(message),
             configured=not self._searching,
         )
+        self._sender = Sender(hello(settings, self._app.auditing.secret))
+        self._office = OfficeProcess(self._sender)
         self._listener = Listener(self._app, *split_address(settings.listen, "listen"))
         self._stops = asyncio.Queue[None]()
 
@@ -159,7 +159,7 @@ class Service:
         yield f"    Ollama clients   export OLLAMA_HOST=http://{data}"
 
 
-def hello(settings: Settings) -> Hello:
+def hello(settings: Settings, audit_key: bytes) -> Hello:
     """What the office must know."""
     host, port = split_address(settings.admin, "admin")
     return Hello(
@@ -184,6 +184,8 @@ def hello(settings: Settings) -> Hello:
             for engine in settings.upstream
         ),
         scrape_s=settings.scrape_s,
+        audit_key=audit_key,
+        capture_text=settings.prefixes.capture_text,
     )
 
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from proxy.messages import Hello, Message, Pulse
+from proxy.messages import Hello, Message, PromptSeen, Pulse
 from proxy.records import Finished
 
 LIMIT_BYTES = 8 * 1024 * 1024
@@ -29,7 +29,7 @@ FRAME_BYTES = 64 * 1024 * 1024
 HEAD = struct.Struct("!IB")
 ACK = struct.Struct("!I")
 
-CODES: dict[type, int] = {Hello: ord("H"), Finished: ord("F"), Pulse: ord("P")}
+CODES: dict[type, int] = {Hello: ord("H"), Finished: ord("F"), Pulse: ord("P"), PromptSeen: ord("S")}
 """Every message and the byte that names it."""
 DECODERS: dict[int, msgspec.msgpack.Decoder[Message]] = {
     code: msgspec.msgpack.Decoder(kind) for kind, code in CODES.items()

@@ -21,19 +21,21 @@ from starlette.types import ASGIApp
 from proxy.attribution.ladder import attribute
 from proxy.clock import Clock, SystemClock
 from proxy.errors import ProxyError
+from proxy.exporters.books import BooksExporter
 from proxy.exporters.carry import dump, load
 from proxy.exporters.exporter import Exporter
 from proxy.exporters.jsonl import JsonlExporter
 from proxy.exporters.prometheus import Exposition
 from proxy.exporters.series import Series
 from proxy.exporters.sqlite import SqliteExporter
-from proxy.messages import EngineAddress, Hello, Message
+from proxy.messages import EngineAddress, Hello, Message, PromptSeen
 from proxy.office import app, logs
 from proxy.office.channel import Receiver
 from proxy.office.guard import Guard
 from proxy.office.live import LiveExporter
 from proxy.office.memory import Memory
 from proxy.office.office import Office
+from proxy.office.research import Research
 from proxy.office.scrape import Fetch, Scraper
 from proxy.office.trends import trends
 from proxy.relay import Relay
@@ -79,8 +81,10 @@ class _Desk:
             load(self._series, saved)
         self._relay = Relay(Wire(trust(hello.engines)))
         self._scraper = Scraper(fetcher(hello.engines, self._relay))
-        self._office, self._exposition = build(hello, self._series, {"scrape": self._scraper})
-        self._tasks = [asyncio.create_task(self._tick())]
+        self._books = BooksExporter()
+        self._office, self._exposition = build(hello, self._series, {"scrape": self._scraper, "books": self._books})
+        self._research = Research(hello.audit_key, hello.capture_text)
+        self._tasks = [asyncio.create_task(self._tick()), asyncio.create_task(self._research.run())]
 
     async def work(self, first: list[Message], batches: AsyncIterator[list[Message]]) -> None:
         """Takes everything that comes; then ends what runs beside it, and writes."""
@@ -103,7 +107,10 @@ class _Desk:
 
     def _take(self, batch: list[Message]) -> None:
         for message in batch:
-            self._office.take(message, self._clock.now_ns())
+            if isinstance(message, PromptSeen):
+                self._research.take(message)
+            else:
+                self._office.take(message, self._clock.now_ns())
         self._memory.save(dump(self._series))
 
     def _admin(self) -> ASGIApp:
@@ -111,6 +118,7 @@ class _Desk:
         panels: dict[str, app.Panel] = {
             "findings": lambda: trends(self._office.records()),
             "admission": lambda: json.loads(self._office.pulse.admission),
+            "prefixes": lambda: {**self._books.report(), **self._research.report},
         }
         config = self._hello.config.encode()
         return app.create(self._office, self._exposition, guard, config, panels, self._scraper.details)

@@ -100,8 +100,11 @@ def root_of(secret: bytes, *parts: str) -> int:
 
 
 def pack(ids: Sequence[int]) -> bytes:
-    """Token ids as bytes, four each, so that a block is a slice."""
-    return array("I", ids).tobytes()
+    """Token ids as bytes, four each, so that a block is a slice. Ids that no engine has are cut to fit."""
+    try:
+        return array("I", ids).tobytes()
+    except OverflowError:
+        return array("I", [id & 0xFFFFFFFF for id in ids]).tobytes()
 
 
 def blocks(parent: int, data: bytes, size: int) -> "array[int]":

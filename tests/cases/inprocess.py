@@ -60,8 +60,8 @@ class HeardApp(DataApp):
         _HEARD.set(Heard())
         await super().__call__(scope, receive, send)
 
-    def _tap(self, answer: Any, facts: Any, recorder: Recorder) -> tuple[Tap, bool]:
-        return super()._tap(answer, facts, _Listening(recorder, heard_now()))
+    def _tap(self, answer: Any, facts: Any, recorder: Recorder, hear: Any) -> tuple[Tap, bool]:
+        return super()._tap(answer, facts, _Listening(recorder, heard_now()), hear)
 
 
 def heard_now() -> Heard:

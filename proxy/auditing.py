@@ -1,0 +1,107 @@
+"""The audits' furniture: one audit per engine over texts that all share, and a sample of prompts for the office.
+
+A prompt's new long texts are tokenised off the loop first. The key of all hashes is kept in a file where one is named,
+so that families keep their names over a restart.
+"""
+
+import asyncio
+import secrets
+from collections.abc import Sequence
+from concurrent.futures import Executor
+from pathlib import Path
+
+from proxy.config import ConfigError, Prefixes
+from proxy.fleet import Engine
+from proxy.prefixes.audit import Audit
+from proxy.prefixes.caches import Cache, Texts, cache_of
+from proxy.prefixes.canon import Encode
+from proxy.records import Prompt
+
+LONG = 4_096
+"""Characters of a text that is tokenised off the loop: below, the hand-over costs more than the work."""
+
+LONGEST = 524_288
+"""Characters of a prompt that is audited: 131k tokens, where the match is bounded."""
+
+SAMPLE_A_MINUTE = 120
+"""Prompts a minute that go to the office's search; it looks at no more."""
+
+SAMPLE_LONGEST = 200_000
+"""Characters of a prompt that goes there."""
+
+
+class Auditing:
+    """The audits of all engines. Raises ConfigError for a key file that cannot be had."""
+
+    # State: the caches by engine (they know their replicas), and how many prompts of this minute went to the office.
+    def __init__(self, settings: Prefixes, encode: Encode, executor: Executor) -> None:
+        self.secret = key_of(settings.key_file)
+        self._settings = settings
+        self._encode = encode
+        self._executor = executor
+        self._texts = Texts(encode, self.secret)
+        self._caches: dict[str, Cache] = {}
+        self._minute = -1
+        self._left = 0
+
+    def attach(self, engine: Engine) -> None:
+        """A fresh audit for an engine that is new, or another one than before."""
+        if not self._settings.audit:
+            return
+        block, tokens = engine.cache_shape
+        slots = engine.upstream.slots or engine.fingerprint.slots
+        self._caches[engine.name] = cache_of(engine.kind, self._texts, block, tokens, slots)
+        engine.audit = Audit(self._texts, self._caches[engine.name], _Others(self._caches))
+
+    async def acquaint(self, engine: Engine, prompt: Prompt) -> None:
+        """Tokenise what is new and long in a prompt, off the loop."""
+        if not isinstance(engine.audit, Audit):
+            return
+        for text in engine.audit.strange(prompt):
+            if len(text) >= LONG:
+                loop = asyncio.get_running_loop()
+                engine.audit.learn(text, await loop.run_in_executor(self._executor, self._encode, text))
+
+    def samples(self, prompt: Prompt | None, at_s: float) -> bool:
+        """Whether this prompt goes to the office's search."""
+        if prompt is None or not self._settings.audit:
+            return False
+        if int(at_s // 60) != self._minute:
+            self._minute, self._left = int(at_s // 60), SAMPLE_A_MINUTE
+        if self._left <= 0 or size(prompt) > SAMPLE_LONGEST:
+            return False
+        self._left -= 1
+        return True
+
+
+class _Others(Sequence[Cache]):
+    """The caches of all engines, as they are now."""
+
+    def __init__(self, caches: dict[str, Cache]) -> None:
+        self._all = caches
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def __getitem__(self, index: int) -> Cache:  # type: ignore[override]  # nobody slices it
+        return list(self._all.values())[index]
+
+
+def size(prompt: Prompt) -> int:
+    """Characters of text in a prompt, about."""
+    parts = sum(len(part.text) for message in prompt.messages for part in message.parts)
+    return parts + sum(map(len, prompt.texts)) + sum(map(len, prompt.tools))
+
+
+def key_of(file: str) -> bytes:
+    """The key in a file, made where there is none; without a file a key for this process alone. Raises ConfigError."""
+    if not file:
+        return secrets.token_bytes(32)
+    path = Path(file)
+    try:
+        if not path.exists():
+            path.touch(mode=0o600)
+            path.write_bytes(secrets.token_bytes(32))
+        return path.read_bytes()[:64]
+    except OSError as error:
+        raise ConfigError(f"prefixes.key_file: {error}") from None
