@@ -13,8 +13,10 @@ from urllib.request import urlopen
 import click
 
 from proxy.cli import UNREACHABLE, USAGE
+from proxy.prefixes.ledger import Books
 from proxy.prefixes.offline import Offline, Trace
 from proxy.prefixes.wording import headline, table
+from proxy.records import PrefixVerdict
 from proxy.tokens.vocabularies import load
 from proxy.wire.request import read_facts
 from proxy.wire.routes import classify
@@ -30,6 +32,9 @@ ENCODING = "cl100k_base"
 
 DEFAULT_CAPACITIES = (100_000, 500_000, 1_000_000, 2_000_000, 3_000_000, 5_000_000, 10_000_000, 20_000_000, 50_000_000)
 """Of a trace, where none is asked for: the sizes at which the curve of Mooncake's paper is read."""
+
+CHAT = "/v1/chat/completions"
+"""The path of a request that does not say its own."""
 
 TIMEOUT_S = 10
 """For a live proxy to answer."""
@@ -76,6 +81,8 @@ def audit(
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:
     """The JSON objects of a file; a line that is none ends the program with a word about it."""
+    if not path.is_file():
+        raise click.UsageError(f"{path}: no such file")
     opener = gzip.open if path.suffix == ".gz" else open
     with opener(path, "rt", encoding="utf-8") as lines:
         for number, line in enumerate(lines, 1):
@@ -99,25 +106,48 @@ def _trace(path: Path, block: int, capacities: tuple[int, ...]) -> dict[str, Any
 
 def _file(path: Path, block: int, capacities: tuple[int, ...]) -> dict[str, Any]:
     audit = Offline(load(ENCODING).encode_ordinary, block, capacities, secrets.token_bytes(16))
-    read = skipped = 0
+    books = Books()
+    read = skipped = recorded = 0
     for line in _lines(path):
         read += 1
-        skipped += not _take(audit, line)
+        if "v" in line:
+            recorded += _settled(books, line)
+        else:
+            skipped += not _take(audit, line)
     if skipped:
         click.echo(f"{skipped:,} of {read:,} lines hold no prompt", err=True)
+    if recorded:
+        return books.report()
     click.echo("searching for what breaks prefixes", err=True)
     return audit.report(list(audit.breakers()))
+
+
+def _settled(books: Books, line: dict[str, Any]) -> bool:
+    """One record into the books; whether its prompt was audited."""
+    prefix = line.get("prefix")
+    if not prefix or not prefix.get("bins"):
+        return False
+    bins = tuple(prefix["bins"].items())
+    verdict = PrefixVerdict(
+        block=1,
+        tokens=sum(prefix["bins"].values()),
+        expected=prefix.get("expected"),
+        attainable=prefix.get("attainable"),
+        infinite=prefix.get("infinite"),
+        bins=bins,
+    )
+    books.add(str(line.get("engine")), verdict, prefix.get("reported"))
+    return True
 
 
 def _take(audit: Offline, line: dict[str, Any]) -> bool:
     """One request into the audit; whether it holds a prompt."""
     body = json.dumps(line.get("body"), ensure_ascii=False).encode("utf-8", "surrogatepass")
-    facts = read_facts(classify("POST", line.get("path", "/v1/chat/completions")), "application/json", body)
+    facts = read_facts(classify("POST", line.get("path", CHAT)), "application/json", body)
     if facts.prompt is None:
         return False
-    audit.add(
-        str(line.get("id")), float(line.get("t_s") or 0), facts.model or "", facts.prompt, line.get("output_text")
-    )
+    at_s, answer = float(line.get("t_s") or 0), line.get("output_text")
+    audit.add(str(line.get("id")), at_s, facts.model or "", facts.prompt, answer)
     return True
 
 

@@ -14,7 +14,7 @@ from proxy.prefixes.caches import Cache, Reading, Texts, replicas_of
 from proxy.prefixes.canon import Segment, render
 from proxy.prefixes.chains import Chain, root_of
 from proxy.prefixes.inferred import Inferred, PrefillTimes
-from proxy.prefixes.ledger import Ledger, Sight, split
+from proxy.prefixes.ledger import Sight, split
 from proxy.records import EngineReport, PrefixVerdict, Prompt, RequestFacts, Usage
 
 OPEN = 4_096
@@ -30,11 +30,10 @@ TREND = 0.2
 class Audit:
     """The prefix audit of one engine."""
 
-    # State: the engine's cache, requests in flight, the ledger, prefill times and token ratio per model.
+    # State: the engine's cache, requests in flight, prefill times and token ratio per model.
 
     def __init__(self, texts: Texts, cache: Cache, replicas: Sequence[Cache] = ()) -> None:
         """`replicas`: caches of the engines that serve the same models; this one's may be among them."""
-        self.ledger = Ledger()
         self._texts = texts
         self._cache = cache
         self._replicas = replicas
@@ -78,10 +77,7 @@ class Audit:
             return None
         self._cache.end(reading, text)
         sight, reported = self._settled(reading, usage)
-        verdict = self._verdict(sight, reported)
-        if usage is not None or text:
-            self.ledger.add(sight, verdict.bins, reported)
-        return verdict
+        return self._verdict(sight, reported)
 
     def inferred(self, model: str, tokens: int | None, report: EngineReport | None) -> Inferred | None:
         """Cached tokens by prefill time, for an engine that does not say. Every call is also a sample."""

@@ -12,14 +12,19 @@ Unknown is not zero: a request whose engine does not say is counted apart, with 
 """
 
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
+
+from proxy.records import PrefixVerdict
 
 BINS = ("hit", "compulsory", "structural", "capacity", "other_replica", "text_break", "engine_gap")
 """Every bin, in the order of the record."""
 
 ENOUGH = 8
 """Requests from which on a cache without effect is said to be so."""
+
+SUMS = ("requests", "infinite", "known", "known_tokens", "reported", "expected", "explained", "promising")
+"""What is added up when ledgers are put together."""
 
 UNEXPLAINED = 0.05
 """Hits over what shared text explains, as a part of all tokens looked up, before the engine is contradicted: counters
@@ -70,6 +75,10 @@ class Ledger:
 
     bins: Counter[str] = field(default_factory=Counter)
     requests: int = 0
+    infinite: int = 0
+    """Tokens that shared text explains ..."""
+    attainable: int | None = None
+    """... and that a cache of the engine's size has; None: the size is not known."""
     known: int = 0
     """Requests whose engine said what was cached ..."""
     known_tokens: int = 0
@@ -77,38 +86,88 @@ class Ledger:
     reported: int = 0
     """... the cached of them, as the engine says ..."""
     expected: int = 0
-    """... and as we expected."""
-    infinite: int = 0
-    """Tokens that shared text explains, of all requests."""
+    """... and as we expected ..."""
+    explained: int = 0
+    """... and as shared text explains."""
     promising: int = 0
     """Requests of those known of which whole blocks were expected."""
 
-    def add(self, sight: Sight, bins: Iterable[tuple[str, int]], reported: int | None) -> None:
+    def add(self, verdict: PrefixVerdict, reported: int | None) -> None:
         """Count one settled request."""
-        self.bins.update(dict(bins))
+        self.bins.update(dict(verdict.bins))
         self.requests += 1
-        self.infinite += max(sight.infinite, sight.elsewhere)
+        self.infinite += verdict.infinite or 0
+        if verdict.attainable is not None:
+            self.attainable = (self.attainable or 0) + verdict.attainable
         if reported is not None:
             self.known += 1
-            self.known_tokens += sight.tokens
+            self.known_tokens += verdict.tokens
             self.reported += reported
-            self.expected += sight.resident
-            self.promising += sight.resident > 0
+            self.expected += verdict.expected or 0
+            self.explained += verdict.infinite or 0
+            self.promising += (verdict.expected or 0) >= verdict.block
 
     @property
     def tokens(self) -> int:
         """Prompt tokens of all requests."""
         return sum(self.bins.values())
 
+    @property
     def verdict(self) -> str:
         """The engine's cache in one word: `unknown`, `no_effect`, `contradicted` or `healthy`."""
         if not self.known:
             return "unknown"
         if self.promising >= ENOUGH and not self.reported:
             return "no_effect"
-        if contradicted(self.reported, self.infinite, self.known_tokens):
-            return "contradicted"
-        return "healthy"
+        return "contradicted" if contradicted(self.reported, self.explained, self.known_tokens) else "healthy"
+
+    def row(self) -> dict[str, Any]:
+        """As JSON can say it; a rate that is not known is null."""
+        return {
+            "verdict": self.verdict,
+            "requests": self.requests,
+            "prompt_tokens": self.tokens,
+            "ideal": _rate(self.infinite, self.tokens),
+            "attainable": None if self.attainable is None else _rate(self.attainable, self.tokens),
+            "delivered": _rate(self.reported, self.known_tokens),
+            "known_requests": self.known,
+            "expected_tokens": self.expected,
+            "reported_tokens": self.reported,
+            "bins": {name: self.bins[name] for name in BINS},
+        }
+
+
+class Books:
+    """The ledgers of all engines."""
+
+    # State: one ledger an engine.
+
+    def __init__(self) -> None:
+        self._ledgers: dict[str, Ledger] = {}
+
+    def add(self, engine: str, verdict: PrefixVerdict, reported: int | None) -> None:
+        """Count one settled request of an engine."""
+        self._ledgers.setdefault(engine, Ledger()).add(verdict, reported)
+
+    def report(self) -> dict[str, Any]:
+        """The sums of each engine, and of all."""
+        whole = Ledger()
+        for ledger in self._ledgers.values():
+            whole = _together(whole, ledger)
+        engines = [{"engine": name, **ledger.row()} for name, ledger in self._ledgers.items()]
+        totals = whole.row()
+        del totals["verdict"]
+        return {"totals": totals, "engines": engines}
+
+
+def _together(one: Ledger, other: Ledger) -> Ledger:
+    sums = {name: getattr(one, name) + getattr(other, name) for name in SUMS}
+    known = [ledger.attainable for ledger in (one, other) if ledger.attainable is not None]
+    return Ledger(bins=one.bins + other.bins, attainable=sum(known) if known else None, **sums)
+
+
+def _rate(part: int, whole: int) -> float | None:
+    return round(part / whole, 4) if whole else None
 
 
 def contradicted(hits: int, explained: int, looked_up: int) -> bool:

@@ -13,7 +13,8 @@ from proxy.prefixes.breakers.documents import Document
 from proxy.prefixes.breakers.families import OTHER, Families, Family
 from proxy.prefixes.breakers.finder import LEAST_REQUESTS, Breaker, Finder
 from proxy.prefixes.canon import Encode, render
-from proxy.prefixes.chains import root_of
+from proxy.prefixes.chains import Chains, root_of
+from proxy.prefixes.curve import Curve
 from proxy.records import Prompt
 
 A_MINUTE = 120
@@ -27,6 +28,9 @@ MEMORY = 32_000_000
 
 KEPT = 96
 """Prompts kept of a family, the latest: a search of them takes some tenths of a second."""
+
+SIZES = tuple(1_024 << octave for octave in range(11))
+"""Points of the curve in blocks: 16k tokens to 16 million, each twice the one before."""
 
 MOST = 40
 """Families in the report, the largest; the rest is one line."""
@@ -48,13 +52,15 @@ class Filed:
 class Search:
     """Takes prompts, finds breakers, reports."""
 
-    # State: families with their samples, from the least to the most recently seen; the minute and what it took; what
-    # was offered and taken; characters kept.
+    # State: families with their samples, from the least to the most recently seen; small families searched together; a
+    # curve per engine; the minute and what room it has; what was offered and taken; characters kept.
 
     def __init__(self, encode: Encode, secret: bytes, block: int = 16, capture_text: bool = False) -> None:
         self._secret = secret
         self._finder = Finder(encode, block, capture_text)
         self._families = Families(secret)
+        self._chains = Chains(encode, block)
+        self._curves: dict[str, Curve] = {}
         self._filed: OrderedDict[str, Filed] = OrderedDict()
         self._stray: dict[int, Filed] = {}
         self._minute = -1
@@ -119,6 +125,7 @@ class Search:
             "offered": self._offered,
             "sampled": self._taken,
             "families": [_family(one) for one in filed[:MOST]] + _rest(filed[MOST:]),
+            "curve": self._points(),
             "breakers": sorted(found, key=lambda one: -one["tokens_saved"]),
         }
 
@@ -127,14 +134,32 @@ class Search:
         """The part of all prompts that is in the sample."""
         return self._taken / max(1, self._offered)
 
+    def _count(self, engine: str, document: Document, family: Family) -> None:
+        block = self._chains.block
+        chain = self._chains.chain(document.root, document.segments)
+        whole = self._chains.extend(document.root, chain, document.answer or "")
+        hits = self._curves.setdefault(engine, Curve()).add(chain.keys, chain.usable(block), whole.keys)
+        family.requests += 1
+        family.tokens += chain.tokens
+        family.hits += hits * block
+        family.shared += hits > 0
+
+    def _points(self) -> list[dict[str, Any]]:
+        """What caches of these sizes would give each engine, in tokens."""
+        block = self._chains.block
+        return [
+            {"engine": engine, "capacity_tokens": size * block, "rate": round(rate, 4), "sampled": curve.every}
+            for engine, curve in self._curves.items()
+            for size, rate in curve.points(SIZES)
+        ]
+
     def _file(self, document: Document, engine: str, model: str) -> None:
         family = self._families.assign(document.root, document.segments)
         filed = self._filed.get(family.name)
         if filed is None:
             filed = self._filed[family.name] = Filed(family, engine, model)
         self._filed.move_to_end(family.name)
-        family.requests += 1
-        family.tokens += sum(len(segment.text) for segment in document.segments) // 4
+        self._count(engine, document, family)
         if len(filed.documents) == KEPT:
             self._memory -= _size(filed.documents[0])
         filed.documents.append(document)
@@ -159,6 +184,8 @@ def _family(filed: Filed) -> dict[str, Any]:
         "model": filed.model,
         "requests": family.requests,
         "prompt_tokens": family.tokens,
+        "reuse": family.hits,
+        "hit_requests": family.shared,
         "breakers": len(filed.breakers),
     }
 
@@ -166,9 +193,9 @@ def _family(filed: Filed) -> dict[str, Any]:
 def _rest(filed: list[Filed]) -> list[dict[str, Any]]:
     if not filed:
         return []
-    requests = sum(one.family.requests for one in filed)
-    tokens = sum(one.family.tokens for one in filed)
-    return [{"family": OTHER, "families": len(filed), "requests": requests, "prompt_tokens": tokens}]
+    names = {"requests": "requests", "prompt_tokens": "tokens", "reuse": "hits", "hit_requests": "shared"}
+    sums = {name: sum(getattr(one.family, field) for one in filed) for name, field in names.items()}
+    return [{"family": OTHER, "families": len(filed), **sums}]
 
 
 def _breaker(filed: Filed, breaker: Breaker, share: float) -> dict[str, Any]:

@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
+from proxy.prefixes.ledger import BINS
+
 FIXES = {
     "move": "moving it to the end",
     "reorder": "a fixed order, the constant part first,",
@@ -45,14 +47,26 @@ def headline(report: dict[str, Any], prefill_rate: float | None = None) -> str:
     """The audit in one sentence."""
     if "vllm_rule_infinite" in report:
         return f"ideal {_percent(report['vllm_rule_infinite'])} of {report['input_tokens']:,} prompt tokens"
-    said = [f"ideal {_percent(_rate(report, 'inf'))}"]
-    said += [
-        f"attainable with {int(size):,} tokens of KV memory {_percent(_rate(report, size))}" for size in _sizes(report)
-    ]
-    if report["totals"].get("delivered") is not None:
-        said.append(f"delivered {_percent(report['totals']['delivered'])}")
-    worst = max(report["breakers"], key=lambda one: one["tokens_saved"], default=None)
-    return ", ".join(said) + (": " + sentence(worst, prefill_rate) if worst else "; nothing breaks the prefixes")
+    breakers = report.get("breakers", [])
+    worst = max(breakers, key=lambda one: int(one["tokens_saved"]), default=None)
+    said = ", ".join(_rates(report["totals"]))
+    if worst is None:
+        return said + ("; nothing breaks the prefixes" if "breakers" in report else "")
+    return f"{said}: {sentence(worst, prefill_rate)}"
+
+
+def _rates(totals: dict[str, Any]) -> Iterator[str]:
+    """Ideal, attainable, delivered, as far as they are known."""
+    if "reuse" in totals:
+        reuse = totals["reuse"]
+        yield f"ideal {_percent(reuse['inf']['rate'])}"
+        for size, found in reuse.items():
+            if size != "inf":
+                yield f"attainable with {int(size):,} tokens of KV memory {_percent(found['rate'])}"
+    else:
+        for name in ("ideal", "attainable", "delivered"):
+            if totals.get(name) is not None:
+                yield f"{name} {_percent(totals[name])}"
 
 
 def sentence(breaker: dict[str, Any], prefill_rate: float | None = None) -> str:
@@ -69,13 +83,23 @@ def table(report: dict[str, Any], prefill_rate: float | None = None) -> str:
         rows.append(("unlimited", _percent(report["vllm_rule_infinite"])))
         rows += [(f"{int(size):,}", _percent(rate)) for size, rate in report["vllm_rule_lru"].items()]
         return _aligned(rows)
-    parts = [_breakers(report, prefill_rate), _families(report), _curve(report)]
+    parts = [_breakers(report, prefill_rate), _engines(report), _families(report), _curve(report)]
     return "\n\n".join(_aligned(rows) for rows in parts if len(rows) > 1)
+
+
+def _engines(report: dict[str, Any]) -> list[tuple[str, ...]]:
+    """Where each engine's prompt tokens went, in parts of a hundred."""
+    rows: list[tuple[str, ...]] = [("engine", "cache", "requests", "prompt tokens", *BINS)]
+    for one in report.get("engines", []):
+        tokens = max(1, one["prompt_tokens"])
+        bins = (_percent(one["bins"][name] / tokens) for name in BINS)
+        rows.append((one["engine"], one["verdict"], f"{one['requests']:,}", f"{one['prompt_tokens']:,}", *bins))
+    return rows
 
 
 def _breakers(report: dict[str, Any], rate: float | None) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = [("breaker", "family", "where", "requests", "saves", "fix", "looks like")]
-    for one in report["breakers"]:
+    for one in report.get("breakers", []):
         where = f"message {one['message']} ({one['role']}), character {one['char']}"
         looks = " | ".join(one["excerpts"][:2])
         rows.append((one["kind"], one["family"], where, f"{one['requests']:,}", _cost(one, rate), one["fix"], looks))
@@ -84,7 +108,7 @@ def _breakers(report: dict[str, Any], rate: float | None) -> list[tuple[str, ...
 
 def _families(report: dict[str, Any]) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = [("family", "requests", "prompt tokens", "reusable")]
-    largest = sorted(report["families"], key=lambda one: -int(one["prompt_tokens"]))
+    largest = sorted(report.get("families", []), key=lambda one: -int(one["prompt_tokens"]))
     for one in largest[:MOST]:
         share = _percent(one["reuse"] / max(1, one["prompt_tokens"]))
         rows.append((one["family"], f"{one['requests']:,}", f"{one['prompt_tokens']:,}", share))
@@ -97,8 +121,10 @@ def _families(report: dict[str, Any]) -> list[tuple[str, ...]]:
 
 
 def _curve(report: dict[str, Any]) -> list[tuple[str, ...]]:
-    points = [(f"{one['capacity_tokens']:,}", _percent(one["rate"])) for one in report["curve"]]
-    return [("KV memory in tokens", "hits, all engines as one"), *points]
+    rows: list[tuple[str, ...]] = [("KV memory in tokens", "engine", "hits")]
+    for one in report.get("curve", []):
+        rows.append((f"{one['capacity_tokens']:,}", one.get("engine", "all as one"), _percent(one["rate"])))
+    return rows
 
 
 def _cost(breaker: dict[str, Any], prefill_rate: float | None) -> str:
@@ -108,15 +134,6 @@ def _cost(breaker: dict[str, Any], prefill_rate: float | None) -> str:
     if prefill_rate:
         return f"{hourly / prefill_rate:,.1f} prefill seconds an hour"
     return f"{hourly:,} tokens an hour"
-
-
-def _sizes(report: dict[str, Any]) -> Iterator[str]:
-    return (size for size in report["totals"]["reuse"] if size != "inf")
-
-
-def _rate(report: dict[str, Any], size: str) -> float:
-    found: float = report["totals"]["reuse"].get(size, {}).get("rate", 0.0)
-    return found
 
 
 def _percent(rate: float) -> str:

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.prefixes.canon import render
-from proxy.prefixes.chains import LONGEST, Chains, Generations, blocks, messages, root_of
+from proxy.prefixes.chains import LONGEST, Chains, Generations, blocks, messages, pack, root_of
 from tests.prefixes.prompts import chat, raw
 
 ROOT = root_of(b"key", "engine", "model")
@@ -101,6 +101,10 @@ def test_a_prompt_is_cut_behind_each_message():
     assert [len(piece) for piece in messages(segments)] == [5, 5, 2]
     assert [list(piece) for piece in messages(render(raw("a")))] == [list(render(raw("a")))]
     assert list(messages(())) == []
+
+
+def test_ids_that_no_engine_has_do_no_harm():
+    assert pack([-1, 1 << 40]) == array("I", [0xFFFFFFFF, 0]).tobytes()
 
 
 def test_tokens_of_a_prompt_can_be_had_packed():

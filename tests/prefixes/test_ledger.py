@@ -2,7 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.prefixes.ledger import BINS, Ledger, Sight, contradicted, split
+from proxy.prefixes.ledger import BINS, Books, Ledger, Sight, contradicted, split
+from proxy.records import PrefixVerdict
 
 counts = st.integers(0, 2_000)
 sights = st.builds(Sight, counts, counts, counts, counts, counts, counts)
@@ -36,10 +37,14 @@ def test_tokens_fall_into_their_bins(sight, reported, expected):
     assert {name: count for name, count in split(sight, reported) if count} == expected
 
 
+def verdict(sight, reported, attainable=None):
+    return PrefixVerdict(16, sight.tokens, sight.resident, attainable, sight.infinite, split(sight, reported))
+
+
 def ledger(*rows):
     found = Ledger()
     for sight, reported in rows:
-        found.add(sight, split(sight, reported), reported)
+        found.add(verdict(sight, reported), reported)
     return found
 
 
@@ -47,6 +52,9 @@ def test_requests_whose_engine_says_nothing_are_counted_apart():
     found = ledger((Sight(100, 96, 96, 96, 0, 0), None), (Sight(50, 48, 0, 0, 0, 0), 0))
     assert (found.requests, found.known, found.known_tokens, found.reported, found.tokens) == (2, 1, 50, 0, 150)
     assert found.bins["hit"] == 96
+    row = found.row()
+    assert (row["ideal"], row["attainable"], row["delivered"]) == (0.64, None, 0.0)
+    assert sum(row["bins"].values()) == row["prompt_tokens"] == 150
 
 
 HALF = Sight(100, 96, 48, 48, 0, 0)
@@ -64,9 +72,28 @@ HALF = Sight(100, 96, 48, 48, 0, 0)
     ids=["silent", "too-few", "without-effect", "healthy", "contradicted"],
 )
 def test_an_engine_gets_its_verdict(rows, expected):
-    assert ledger(*rows).verdict() == expected
+    assert ledger(*rows).verdict == expected
 
 
 def test_counters_read_a_moment_apart_do_not_contradict():
     assert not contradicted(hits=1_040, explained=1_000, looked_up=1_000)
     assert contradicted(hits=43_000, explained=0, looked_up=135_000)
+
+
+def test_the_books_say_each_engine_and_all_together():
+    books = Books()
+    books.add("a", verdict(HALF, 48, attainable=48), 48)
+    books.add("b", verdict(HALF, None), None)
+    report = books.report()
+    assert [(one["engine"], one["verdict"], one["delivered"]) for one in report["engines"]] == [
+        ("a", "healthy", 0.48),
+        ("b", "unknown", None),
+    ]
+    assert (report["totals"]["requests"], report["totals"]["ideal"], report["totals"]["delivered"]) == (2, 0.48, 0.48)
+    assert report["totals"]["attainable"] == 0.24
+    assert report["totals"]["bins"]["hit"] == 96
+
+
+def test_empty_books_know_no_rate():
+    totals = Books().report()["totals"]
+    assert (totals["ideal"], totals["attainable"], totals["delivered"]) == (None, None, None)

@@ -83,6 +83,17 @@ def test_a_prompt_put_aside_comes_back_from_host_memory():
     assert slots.look(packed("bbbbbbbb")) == 7
 
 
+def test_a_prompt_that_is_the_begin_of_a_saved_one_is_not_saved():
+    slots = SlotShadow(2)
+    texts = ("aaaaaaaa", "aaaa")
+    taken = [slots.begin(packed(text))[0] for text in texts]
+    for slot, text in zip(taken, texts, strict=True):
+        slots.end(slot, packed(text))
+    for text in ("cccc", "dddd"):
+        slots.end(slots.begin(packed(text))[0], packed(text))
+    assert list(slots._saved) == [packed("aaaaaaaa")]
+
+
 def test_host_memory_is_bounded_and_keeps_no_prompt_twice():
     slots = SlotShadow(1, saved_tokens=8)
     for text in ("aaaa", "bbbb", "aaaaaa", "bbbbbb", "cccccc", "dddddd"):

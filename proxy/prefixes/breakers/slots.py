@@ -92,12 +92,12 @@ def _best(documents: Sequence[Document], role: str, right: str, group: Sequence[
         candidates.setdefault(Slot(role, parting.mine.text[max(0, begin - CONTEXT) : begin], right), begin)
     carried = {slot: sum(map(slot.carries, documents)) for slot in candidates}
     most = max(carried.values())
-    latest_first = sorted(candidates, key=lambda slot: -candidates[slot])
-    for slot in latest_first:
-        explained = sum(begin >= candidates[slot] for begin in begins)
-        if explained >= MOSTLY * len(begins) and carried[slot] >= MOSTLY * most:
-            return slot
-    return latest_first[-1]
+    fitting = [
+        slot
+        for slot, first in candidates.items()
+        if sum(begin >= first for begin in begins) >= MOSTLY * len(begins) and carried[slot] >= MOSTLY * most
+    ]
+    return max(fitting, key=lambda slot: candidates[slot]) if fitting else min(candidates, key=lambda s: candidates[s])
 
 
 def value_start(text: str, at: int) -> int:

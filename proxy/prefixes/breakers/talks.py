@@ -50,8 +50,7 @@ def turns(segments: Segments) -> tuple[list[Turn], list[Turn]]:
     for segment in segments[:-2]:
         if segment.marker == OPEN.marker:
             groups.append([])
-        if groups:
-            groups[-1].append(segment)
+        groups[-1].append(segment)
     found = [Turn(group[1].text.strip(), tuple(group)) for group in groups]
     lead = next((k for k, turn in enumerate(found) if turn.role not in LEADS), len(found))
     return found[:lead], found[lead:]

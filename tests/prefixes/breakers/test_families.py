@@ -50,6 +50,15 @@ def test_the_family_asked_for_least_recently_is_forgotten():
     assert len(families._index) <= 2 * 64
 
 
+def test_what_two_families_share_stays_known_of_the_one_that_is_left():
+    families = Families(b"key", most=1)
+    common = rules("common", 8)
+    families.assign(1, system(common + rules("a", 20)))
+    kept = families.assign(1, system(common + rules("b", 20)))
+    assert all(kept.name in names for names in families._index.values())
+    assert families.assign(1, system(common + rules("b", 20))) is kept
+
+
 def test_text_without_words_is_like_nothing():
     assert likeness(frozenset(), frozenset()) == 0.0
     assert likeness(sketch_of(system("a b c")), sketch_of(system("a b c"))) == 1.0

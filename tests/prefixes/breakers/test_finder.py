@@ -2,6 +2,7 @@ from collections import defaultdict
 
 import pytest
 
+from proxy.prefixes.breakers import finder as room
 from proxy.prefixes.breakers.counterfactual import Replay
 from proxy.prefixes.breakers.families import Families
 from proxy.prefixes.breakers.finder import LEAST_REQUESTS, Finder, gain
@@ -80,6 +81,11 @@ def test_a_breaker_says_where_it_stands(finder):
     assert row["position_chars"] < row["char"] + len("<|im_start|>system\n")
     assert row["position_tokens"] > 10
     assert row["hit_rate_then"] > 0.8
+
+
+def test_the_work_on_a_family_is_bounded(finder, monkeypatch):
+    monkeypatch.setattr(room, "STEPS", 0)
+    assert list(finder.breakers(app_of("epoch").documents(mended=False))) == []
 
 
 def test_two_odd_prompts_are_no_family(finder):

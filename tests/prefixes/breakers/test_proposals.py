@@ -36,6 +36,16 @@ def test_a_changed_history_is_proposed():
     assert found(members)["history_rewritten", "keep"].carriers == (1,)
 
 
+def test_a_turn_of_another_speaker_is_no_form_of_the_old_one():
+    said = "an answer that is long enough to be known by"
+    members = documents(
+        chat(("user", "one"), ("assistant", "two"), ("user", "three")),
+        chat(("user", "one"), ("user", "zwei"), ("user", "three"), ("assistant", said), ("user", "more")),
+        answer=said,
+    )
+    assert found(members) == {}
+
+
 def test_images_against_words_and_edits_suggest_nothing():
     picture = Prompt(messages=(Message("user", (Part("image", "u"),)),))
     assert found(documents(chat(("user", "words")), picture)) == {}

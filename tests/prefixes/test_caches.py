@@ -1,0 +1,71 @@
+import pytest
+
+from proxy.prefixes.caches import LINE, PROBED, Blocks, Reading, Slots, Texts, cache_of, replicas_of
+from proxy.prefixes.canon import render
+from proxy.prefixes.ledger import Sight
+from proxy.records import PrefixVerdict
+from tests.prefixes.prompts import chat
+
+
+def letters(text):
+    return [ord(letter) for letter in text]
+
+
+@pytest.fixture
+def texts():
+    return Texts(letters, b"key")
+
+
+def reading(texts, text):
+    segments = render(chat(("user", text)))
+    chain = texts.chains(16).chain(1, segments)
+    nothing = Sight(chain.tokens, 0, 0, 0, 0, 0)
+    return Reading("1", "m", 1, chat(("user", text)), segments, (chain,), nothing, PrefixVerdict(16, chain.tokens))
+
+
+def test_lines_seen_before_are_known_again(texts):
+    line = "a line that is long enough to be remembered"
+    assert texts.repeated(reading(texts, f"one\n{line}"), 0) == 0
+    again = reading(texts, f"two, another\n{line}")
+    assert 0.7 * len(line) < texts.repeated(again, 0) <= again.sight.tokens
+    assert texts.repeated(again, again.sight.tokens) == 0
+
+
+def test_short_lines_are_not_remembered(texts):
+    short = "\n".join("x" * (LINE - 1) for _ in range(5))
+    assert texts.repeated(reading(texts, short), 0) == 0
+    assert texts.repeated(reading(texts, short), 0) == 0
+
+
+def test_of_very_many_lines_some_are_looked_at(texts):
+    many = "\n".join(f"line number {k:06} of a long file" for k in range(4 * PROBED))
+    texts.repeated(reading(texts, many), 0)
+    assert len(texts._lines._young) <= PROBED
+
+
+def test_chains_of_one_block_size_are_shared(texts):
+    assert texts.chains(16) is texts.chains(16)
+    assert texts.chains(16) is not texts.chains(32)
+
+
+def test_replicas_hold_prompts_in_the_same_blocks(texts):
+    one, other, third = Blocks(texts, 16), Blocks(texts, 16), Blocks(texts, 32)
+    slots = cache_of("ollama", texts, None, None, 4)
+    assert isinstance(slots, Slots)
+    assert replicas_of([one, other, third, slots], one) == [other]
+
+
+def test_blocks_take_a_prompt_and_its_answer(texts):
+    cache, asked = Blocks(texts, 16), reading(texts, "q" * 40)
+    cache.begin(asked)
+    cache.end(asked, "a" * 40)
+    assert cache.look(asked).resident == cache.look(asked).usable
+    cache.clear()
+    assert cache.look(asked).resident == 0
+
+
+def test_a_slot_takes_a_prompt_and_its_answer(texts):
+    cache, asked = Slots(texts, 1), reading(texts, "q" * 40)
+    cache.begin(asked)
+    cache.end(asked, "")
+    assert cache.look(asked).resident == cache.look(asked).usable == asked.sight.tokens - 1

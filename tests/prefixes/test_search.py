@@ -1,0 +1,131 @@
+import json
+
+import pytest
+
+from proxy.prefixes import search as room
+from proxy.prefixes.search import A_MINUTE, KEPT, LONGEST, MOST, Search
+from proxy.records import Prompt
+from tests.prefixes.breakers.apps import rules
+from tests.prefixes.prompts import chat, raw
+
+
+def letters(text):
+    return [ord(letter) for letter in text]
+
+
+@pytest.fixture
+def search():
+    return Search(letters, b"key")
+
+
+SECRET = "planted secret 4711"
+RULES = rules("search", 20) + f" The word is {SECRET}."
+
+
+def prompt(number, head=""):
+    now = f"Now: {number:06}, {number * 7919 % 99991:05}"
+    text = rules(head, 20) if head else RULES
+    return chat(("system", f"{now}\n{text}"), ("user", f"q{number} {SECRET}"))
+
+
+def offer(search, requests, head="", every_s=1.0, engine="e"):
+    return [search.offer(f"{head}{k}", every_s * k, engine, "m", prompt(k, head), SECRET) for k in range(requests)]
+
+
+def test_a_breaker_is_found_and_priced_by_the_hour(search):
+    assert all(offer(search, 20, every_s=180.0))
+    assert search.step()
+    assert not search.step()
+    (breaker,) = search.report()["breakers"]
+    assert (breaker["engine"], breaker["model"], breaker["role"], breaker["message"]) == ("e", "m", "system", 0)
+    assert breaker["tokens_per_hour"] == round(breaker["tokens_saved"] / 0.95)
+    assert breaker["requests_per_hour"] == pytest.approx(20 / 0.95, rel=0.01)
+
+
+def test_no_text_of_a_prompt_leaves(search):
+    offer(search, 20)
+    while search.step():
+        pass
+    said = json.dumps(search.report())
+    assert not [word for word in SECRET.split() if word in said]
+    assert "Service" not in said
+
+
+def test_text_leaves_when_it_may():
+    search = Search(letters, b"key", capture_text=True)
+    offer(search, 20)
+    search.step()
+    assert "000000" in json.dumps(search.report()["breakers"][0]["excerpts"])
+
+
+def test_a_minute_has_room_for_so_many(search):
+    taken = offer(search, A_MINUTE + 10, every_s=0.1)
+    assert sum(taken) == A_MINUTE
+    assert search.offer("x", 61.0, "e", "m", prompt(1), None)
+    search.step()
+    report = search.report()
+    assert (report["offered"], report["sampled"]) == (A_MINUTE + 11, A_MINUTE + 1)
+
+
+@pytest.mark.parametrize("asked", [raw("x" * (LONGEST + 1)), Prompt(ids=((1, 2),))], ids=["long", "ids"])
+def test_what_is_too_long_or_no_text_is_not_taken(search, asked):
+    assert not search.offer("1", 0.0, "e", "m", asked, None)
+
+
+def test_families_are_searched_one_at_a_time_that_with_most_new_prompts_first(search):
+    offer(search, 10, head="first application")
+    offer(search, 20, head="second application")
+    assert search.step()
+    searched = {one["requests"]: bool(one["breakers"]) for one in search.report()["families"]}
+    assert searched == {10: False, 20: True}
+    assert search.step()
+    assert not search.step()
+
+
+def test_only_the_latest_prompts_of_a_family_are_kept(search):
+    offer(search, KEPT + 10, every_s=1.0)
+    (filed,) = search._filed.values()
+    assert len(filed.documents) == KEPT
+    assert search._memory == sum(map(room._size, filed.documents))
+
+
+def test_memory_is_bounded(search, monkeypatch):
+    monkeypatch.setattr(room, "MEMORY", 20_000)
+    for number in range(20):
+        words = " ".join(f"w{number}x{k}" for k in range(200))
+        search.offer(str(number), 0.0, "e", "m", raw(words), None)
+        assert search._memory <= 20_000
+    assert 0 < len(search._filed) < 20
+
+
+def test_small_families_of_one_model_are_searched_together(search):
+    for number in range(12):
+        words = " ".join(f"w{number}x{k}" for k in range(400))
+        asked = chat(("user", f"{words}\n{rules('strays', 20)}"), ("user", "x"))
+        search.offer(str(number), 60.0 * number, "e", "m", asked, "yes")
+    assert search.step()
+    assert not search.step()
+    (breaker,) = search.report()["breakers"]
+    assert (breaker["family"], breaker["kind"]) == ("other", "docs_before_instructions")
+
+
+def test_families_beyond_the_largest_are_one_line(search):
+    for number in range(MOST + 5):
+        words = " ".join(f"w{number}x{k}" for k in range(30))
+        search.offer(str(number), 0.0, "e", "m", raw(words), None)
+    families = search.report()["families"]
+    assert len(families) == MOST + 1
+    assert (families[-1]["family"], families[-1]["families"], families[-1]["requests"]) == ("other", 5, 5)
+
+
+def test_the_curve_of_each_engine_is_told(search):
+    offer(search, 3, engine="a")
+    offer(search, 3, engine="b")
+    points = search.report()["curve"]
+    assert {point["engine"] for point in points} == {"a", "b"}
+    assert points[0]["capacity_tokens"] == 16_384
+
+
+def test_an_empty_search_reports_nothing(search):
+    assert not search.step()
+    assert search.report() == {"offered": 0, "sampled": 0, "families": [], "curve": [], "breakers": []}

@@ -1,0 +1,72 @@
+import pytest
+
+from proxy.prefixes.breakers.finder import Breaker
+from proxy.prefixes.ledger import BINS
+from proxy.prefixes.wording import FIXES, KINDS, headline, sentence, table
+
+BREAKER = {
+    "family": "F1",
+    **Breaker("timestamp", "move", ("1", "2"), 0, "system", 38, 9, 50, 1_000, 0.7, ("dd:dd",)).row(),
+    "tokens_per_hour": 82_000,
+}
+OFFLINE = {
+    "totals": {"reuse": {"inf": {"rate": 0.71}, "1000": {"rate": 0.64}}},
+    "families": [{"family": f"F{k}", "requests": 2, "prompt_tokens": 100 - k, "reuse": 50} for k in range(23)],
+    "breakers": [BREAKER],
+    "curve": [{"capacity_tokens": 1_000, "rate": 0.64, "sampled": 1}],
+}
+
+
+def test_the_headline_says_what_is_lost_and_why():
+    assert headline(OFFLINE, prefill_rate=2_000) == (
+        "ideal 71.0 %, attainable with 1,000 tokens of KV memory 64.0 %: the system text of family F1 changes at"
+        " character 38 (a time stamp); moving it to the end saves 41.0 prefill seconds an hour"
+    )
+
+
+def test_an_audit_of_an_engine_says_what_was_delivered():
+    totals = {"ideal": 0.71, "attainable": 0.64, "delivered": 0.12}
+    assert headline({"totals": totals}) == "ideal 71.0 %, attainable 64.0 %, delivered 12.0 %"
+    assert headline({"totals": {**totals, "attainable": None}, "breakers": []}) == (
+        "ideal 71.0 %, delivered 12.0 %; nothing breaks the prefixes"
+    )
+
+
+def test_a_price_is_told_in_what_is_known():
+    assert sentence(BREAKER).endswith("saves 82,000 tokens an hour")
+    assert sentence({**BREAKER, "tokens_per_hour": None}).endswith("saves 1,000 tokens")
+
+
+def test_the_table_has_breakers_families_and_the_curve():
+    lines = table(OFFLINE).splitlines()
+    assert lines[1].split()[:2] == ["timestamp", "F1"]
+    assert next(line for line in lines if line.startswith("other ")).split() == ["other", "6", "237", "63.3", "%"]
+    assert lines[-1].split() == ["1,000", "all", "as", "one", "64.0", "%"]
+
+
+def test_engines_have_their_tokens_by_bin():
+    bins = {name: 10 * (name == "hit") for name in BINS}
+    engine = {"engine": "one", "verdict": "healthy", "requests": 3, "prompt_tokens": 20, "bins": bins}
+    lines = table({"engines": [engine]}).splitlines()
+    assert lines[0].split()[-7:] == list(BINS)
+    assert lines[1].split()[:6] == ["one", "healthy", "3", "20", "50.0", "%"]
+
+
+def test_a_trace_has_its_curve():
+    report = {"vllm_rule_infinite": 0.5, "vllm_rule_lru": {"1000": 0.25}, "input_tokens": 1_000}
+    assert headline(report) == "ideal 50.0 % of 1,000 prompt tokens"
+    assert table(report).splitlines()[-1].split() == ["1,000", "25.0", "%"]
+
+
+@pytest.mark.parametrize("fix", ["move", "reorder", "normalise", "keep"])
+def test_every_fix_has_its_words(fix):
+    assert FIXES[fix]
+
+
+def test_every_kind_has_its_words():
+    named = (
+        "timestamp date uuid session_id nonce counter user_name locale_number tool_order json_key_order fewshot_order"
+    )
+    more = "whitespace trailing_space bom unicode_norm docs_before_instructions image_before_text think_stripped"
+    rest = "history_truncated history_rewritten prompt_version other"
+    assert set(KINDS) == set(f"{named} {more} {rest}".split())
