@@ -245,7 +245,8 @@ class Exchange:
         tap, streamed = self._rooms.tap(answer, self.facts, recorder, self._heard.append)
         self._tap = tap
         recorder.head(now(), answer.status, streamed)
-        await client.start(answer.status, self._rooms.reply(answer, request, self.id, self._quota()))
+        headers = self._rooms.reply(answer, request, self.id, self._quota())
+        await self._taken(client.start(answer.status, headers), now())
         strip = request.filter
         try:
             async for chunk in answer:
@@ -261,7 +262,7 @@ class Exchange:
             # What was held back is the engine's too, whole or not; a client that does not read gets nothing more.
             if strip is not None and not guard.sending:
                 await self._send(strip.close(), now())
-        await client.end()
+        await self._taken(client.end(), now())
         tap.close(t)
         return judge(answer.status, recorder.error, tap.complete)
 
@@ -269,12 +270,16 @@ class Exchange:
 
     async def _send(self, data: bytes, t: int) -> None:
         if data and not self.client.gone:
-            self.guard.sending = True
-            await self.client.send(data)
-            self.guard.sending = False
-            now = self.guard.heard_ns = self._clock.now_ns()
-            if now - t >= BLOCKED_NS:
-                self.recorder.blocked(now - t)
+            await self._taken(self.client.send(data), t)
+
+    async def _taken(self, sending: Awaitable[None], t: int) -> None:
+        """Something has been sent since `t`: what that took, the client took."""
+        self.guard.sending = True
+        await sending
+        self.guard.sending = False
+        now = self.guard.heard_ns = self._clock.now_ns()
+        if now - t >= BLOCKED_NS:
+            self.recorder.blocked(now - t)
 
     def _quota(self) -> Headers:
         """What is left of the client's limits, where it has any."""

@@ -1,0 +1,348 @@
+"""One request, step by step. How exchanges end, and that nothing strikes one without a record, is `test_endings`."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from proxy.client import Client
+from proxy.exchange import BLOCKED_NS, Exchange, judge
+from proxy.records import Outcome
+from tests.support.client import Answer, Request, ScriptedClient, scope_of, simple_request
+from tests.support.clock import START_NS, VirtualLoop, run
+from tests.support.house import House
+from tests.support.script import OK, Call, Read, Script
+from tests.support.streams import DONE, JSON, MS, SSE, USAGE, WHOLE, chat, chunk, plain, stream
+
+STREAM = simple_request(chat(stream=True))
+
+
+def asked(
+    script: Script | Callable[[Call], Script], request: Request = STREAM, send_ns: int = 0, **settings: Any
+) -> tuple[House, Answer]:
+    """One request in a fresh house, to its end and a second more."""
+
+    async def main(loop: VirtualLoop) -> tuple[House, Answer]:
+        house = House(loop, script, **settings)
+        answer = await ScriptedClient(loop, house.app, send_ns=send_ns).ask(request)
+        await asyncio.sleep(1)
+        return house, answer
+
+    return run(main)
+
+
+# --- receive ---
+
+
+def test_time_counts_from_the_bodys_last_byte() -> None:
+    body = chat(stream=True)
+    pieces = ((0, body[:9]), (700 * MS, body[9:]))
+    request = Request(headers=(("content-length", str(len(body))),), pieces=pieces)
+    house, answer = asked(WHOLE, request)
+    line = house.records[0].timeline
+    assert line.total_ns == 210 * MS
+    assert line.bytes_in == len(body)
+    assert answer.arrived_ns == START_NS + 700 * MS
+
+
+def test_a_body_that_is_not_read_streams_through_and_counts_from_its_head() -> None:
+    parts = ((0, b"--x\r\n"), (300 * MS, b"a" * 1000), (600 * MS, b"--x--"))
+    headers = (("content-type", "multipart/form-data; boundary=x"), ("transfer-encoding", "chunked"))
+    house, answer = asked(OK, Request("POST", "/v1/audio/transcriptions", headers, parts))
+    (record,), (call,) = house.records, house.calls
+    assert call.body == b"".join(part for _, part in parts)
+    assert answer.end == "complete"
+    assert (record.facts.model, record.timeline.bytes_in) == (None, 1010)
+    assert record.timeline.total_ns == 610 * MS
+    assert record.timeline.dispatched_ns == 600 * MS
+
+
+def test_a_client_that_leaves_while_its_body_streams_ends_the_call() -> None:
+    parts = ((0, b"--x\r\n"), (300 * MS, b"a"))
+    headers = (("content-type", "multipart/form-data; boundary=x"), ("transfer-encoding", "chunked"))
+    request = Request("POST", "/v1/audio/transcriptions", headers, parts, leaves_ns=100 * MS)
+    house, _ = asked(OK, request)
+    assert house.records[0].outcome is Outcome.CLIENT_GONE
+    assert house.leftovers() == []
+
+
+def test_a_client_that_leaves_after_its_body_streamed_ends_the_call() -> None:
+    headers = (("content-type", "multipart/form-data; boundary=x"), ("content-length", "3"))
+    request = Request("POST", "/v1/audio/transcriptions", headers, ((0, b"abc"),), leaves_ns=5 * MS)
+    house, _ = asked(OK, request)
+    assert house.records[0].outcome is Outcome.CLIENT_GONE
+    assert house.calls[0].closed_ns == START_NS + 5 * MS
+
+
+def test_no_body_is_no_body() -> None:
+    house, answer = asked(plain(200, {"data": []}), simple_request(b"", "/v1/models"))
+    assert (answer.status, house.calls[0].body, house.calls[0].header("content-length")) == (200, b"", None)
+    assert house.records[0].facts.route == "read"
+
+
+# --- weigh, enter ---
+
+
+def test_the_record_knows_the_count_and_the_verdict_and_no_prompt() -> None:
+    limit = {"name": "r", "mode": "observe", "max_output_tokens": 1}
+    house, _ = asked(WHOLE, simple_request(chat(stream=True, max_tokens=9)), limit=[limit])
+    (record,) = house.records
+    assert record.count is not None
+    assert record.count.how == "estimated"
+    assert (record.admission.mode, record.admission.reason) == ("observe", "output_too_long")
+    assert record.facts.prompt is None
+    assert (record.facts.model, record.facts.stream) == ("m1", True)
+
+
+def test_a_refusal_leaves_its_verdict_in_the_record() -> None:
+    house, answer = asked(
+        WHOLE, limit=[{"name": "r", "max_output_tokens": 1}], request=simple_request(chat(max_tokens=9))
+    )
+    (record,) = house.records
+    assert answer.status == 400
+    assert (record.outcome, record.admission.reason, record.admission.rule) == (
+        Outcome.REFUSED, "output_too_long", "r.max_output_tokens",
+    )  # fmt: skip
+
+
+# --- dispatch ---
+
+
+def test_an_engine_that_refuses_a_spliced_body_gets_the_clients_own_once_and_is_not_asked_again() -> None:
+    async def main(loop: VirtualLoop) -> tuple[House, list[Answer]]:
+        scripts = [plain(400, {"error": "unknown field stream_options"}), WHOLE, WHOLE]
+        house = House(loop, lambda call: scripts.pop(0), ask_usage=True)
+        return house, [await house.ask(STREAM), await house.ask(STREAM)]
+
+    house, answers = run(main)
+    assert [answer.status for answer in answers] == [200, 200]
+    assert [call.body == STREAM.body for call in house.calls] == [False, True, True]
+    assert [call.asks_usage for call in house.calls] == [True, False, False]
+    assert [record.outcome for record in house.records] == [Outcome.COMPLETED] * 2
+    assert house.leftovers() == []
+
+
+def test_a_400_to_the_clients_own_body_is_the_answer() -> None:
+    house, answer = asked(plain(400, {"error": "bad"}), ask_usage=False)
+    assert (answer.status, len(house.calls), house.records[0].outcome) == (400, 1, Outcome.ENGINE_REJECTED)
+
+
+# --- pass on ---
+
+
+def usage(*reads: tuple[int, bytes], **more: Any) -> Script:
+    """A stream whose usage event comes only where it is asked for."""
+    script = stream(*reads, **more)
+    return replace(script, reads=tuple(replace(read, when_usage_asked=read.data == USAGE) for read in script.reads))
+
+
+def test_usage_is_asked_for_and_the_one_event_taken_out() -> None:
+    script = usage((10, chunk("Hi")), (20, chunk(finish="stop")), (21, USAGE), (22, DONE))
+    house, answer = asked(script, ask_usage=True)
+    assert answer.body == chunk("Hi") + chunk(finish="stop") + DONE
+    said = house.records[0].usage
+    assert said is not None
+    assert (said.prompt_tokens, said.output_tokens) == (9, 2)
+
+
+@pytest.mark.parametrize("ending", ["close", "reset"])
+def test_what_was_held_back_leaves_when_the_engine_breaks_off_in_an_event(ending: Any) -> None:
+    part = chunk("there")[:20]
+    house, answer = asked(usage((10, chunk("Hi")), (20, part), ending=ending), ask_usage=True)
+    assert answer.body == chunk("Hi") + part
+    assert answer.end == "aborted"
+    assert house.records[0].outcome is Outcome.TRUNCATED
+
+
+def test_every_chunk_leaves_when_it_comes_as_it_came() -> None:
+    pieces = (chunk("Hi"), b": ping\n\n", chunk("a")[:7], chunk("a")[7:], DONE)
+    house, answer = asked(stream(*[(10 * at, piece) for at, piece in enumerate(pieces, 1)]))
+    assert [data for _, data in answer.chunks] == list(pieces)
+    assert [at - START_NS for at, _ in answer.chunks] == [10 * MS * at for at in range(1, 6)]
+    assert house.records[0].timeline.bytes_out == sum(map(len, pieces))
+
+
+def test_time_in_send_is_blocked_time_beside_the_sum() -> None:
+    script = stream((100, chunk("Hi")), (101, chunk(finish="stop")), (102, DONE))
+    house, _ = asked(script, send_ns=50 * MS)
+    line = house.records[0].timeline
+    assert line.blocked_ns == 250 * MS  # head, three chunks, end
+    assert line.total_ns == 350 * MS
+
+
+def test_our_own_work_in_send_is_not_blocked_time() -> None:
+    house, _ = asked(WHOLE, send_ns=BLOCKED_NS - 1)
+    assert house.records[0].timeline.blocked_ns == 0
+
+
+class Stuck:
+    """A client that takes `takes` messages and then reads nothing more."""
+
+    def __init__(self, takes: int) -> None:
+        self.left = takes
+
+    def over(self, app: Any) -> Any:
+        async def stuck(scope: Any, receive: Any, send: Any) -> None:
+            async def taken(message: Any) -> None:
+                self.left -= 1
+                if self.left < 0:
+                    await asyncio.get_running_loop().create_future()
+                await send(message)
+
+            await app(scope, receive, taken)
+
+        return stuck
+
+
+@pytest.mark.parametrize("takes", [0, 1, 2, 3], ids=["nothing", "head", "chunk", "all_but_the_end"])
+def test_a_client_that_reads_nothing_is_gone_after_the_idle_limit(takes: int) -> None:
+    async def main(loop: VirtualLoop) -> House:
+        script = usage((10, chunk("Hi", "stop") + DONE[:4]), (20, DONE[4:]))
+        house = House(loop, script, ask_usage=True, timeouts={"idle_s": 2.0})
+        await house.ask(STREAM, Stuck(takes).over)
+        return house
+
+    house = run(main)
+    (record,) = house.records
+    assert record.outcome is (Outcome.COMPLETED if takes > 1 else Outcome.CLIENT_GONE)
+    assert "read nothing for 2 s" in (record.error or "")
+    assert house.leftovers() == []
+
+
+def test_a_slow_clients_reading_is_not_the_engines_work() -> None:
+    async def main(loop: VirtualLoop) -> tuple[House, list[int]]:
+        house = House(loop, WHOLE)
+        (engine,) = house.app.fleet.engines
+        answered: list[int] = []
+        ended = engine.ended
+        engine.ended = lambda id, at_ns, report: answered.append(at_ns) or ended(id, at_ns, report)  # type: ignore
+        await ScriptedClient(loop, house.app, send_ns=400 * MS).ask(STREAM)
+        return house, answered
+
+    house, answered = run(main)
+    line = house.records[0].timeline
+    assert line.last_byte_ns is not None
+    assert answered == [START_NS + line.last_byte_ns]
+    assert line.total_ns > line.last_byte_ns
+
+
+def test_the_first_token_is_told_once() -> None:
+    async def main(loop: VirtualLoop) -> list[int]:
+        house = House(loop, lambda call: stream((10, b": ping\n\n"), (20, chunk("a")), (30, chunk("b")), (31, DONE)))
+        (engine,) = house.app.fleet.engines
+        told: list[int] = []
+        engine.first_token = lambda id, at_ns: told.append(at_ns - START_NS)  # type: ignore[method-assign]
+        await house.ask(STREAM)
+        return told
+
+    assert run(main) == [20 * MS]
+
+
+def test_an_answer_that_cannot_be_read_along_is_passed_on_and_said_so() -> None:
+    script = Script(headers=(*JSON, ("content-encoding", "x-secret")), reads=(Read(0, b"\x00\x01"),))
+    house, answer = asked(script)
+    assert answer.body == b"\x00\x01"
+    assert house.records[0].findings == ("not_observed",)
+
+
+def test_a_client_that_leaves_between_finish_and_usage_leaves_the_numbers() -> None:
+    script = stream((10, chunk("Hi", "stop")), (200, USAGE), (5000, DONE))
+    house, _ = asked(script, simple_request(chat(stream=True), leaves_ns=100 * MS))
+    (record,) = house.records
+    assert record.outcome is Outcome.COMPLETED
+    assert record.usage is not None
+    assert house.calls[0].closed_ns == START_NS + 350 * MS
+
+
+def test_an_answer_that_ends_while_its_numbers_are_waited_for_just_ends() -> None:
+    script = stream((10, chunk("Hi", "stop")), (200, USAGE), (201, DONE))
+    house, _ = asked(script, simple_request(chat(stream=True), leaves_ns=100 * MS))
+    (record,) = house.records
+    assert (record.outcome, record.timeline.total_ns) == (Outcome.COMPLETED, 201 * MS)
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "complete", "outcome"),
+    [
+        (200, None, True, Outcome.COMPLETED),
+        (200, None, False, Outcome.TRUNCATED),
+        (200, "dead", True, Outcome.ENGINE_ERROR),
+        (304, None, True, Outcome.COMPLETED),
+        (400, "bad", True, Outcome.ENGINE_REJECTED),
+        (429, "busy", True, Outcome.ENGINE_OVERLOADED),
+        (503, None, False, Outcome.ENGINE_OVERLOADED),
+        (500, None, True, Outcome.ENGINE_ERROR),
+    ],
+)
+def test_an_answer_that_ended_in_due_form_is_judged(
+    status: int, error: str | None, complete: bool, outcome: Outcome
+) -> None:
+    assert judge(status, error, complete) is outcome
+
+
+# --- a bug of ours ---
+
+SECRET = "the prompt of somebody"
+
+
+def bug(*_: object) -> Any:
+    raise ZeroDivisionError(SECRET)
+
+
+@pytest.mark.parametrize("room", ["authorize", "read", "prepare", "timeouts", "tap", "reply"])
+def test_a_bug_in_a_room_costs_one_exchange_and_is_logged_without_its_text(room: str) -> None:
+    async def main(loop: VirtualLoop) -> tuple[House, Answer, Answer]:
+        house = House(loop, WHOLE)
+        rooms = replace(house.app._rooms, **{room: bug})
+
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            client = Client(scope, receive, send)
+            await Exchange(rooms, house.app.fleet, loop.clock, client, "r1", 1 << 20).run()
+
+        return house, await ScriptedClient(loop, app).ask(STREAM), await house.ask(STREAM)
+
+    with capture_logs() as logs:
+        house, broken, well = run(main)
+    assert (broken.status, broken.raised, well.status) == (500, None, 200)
+    assert SECRET.encode() not in broken.body
+    assert [record.outcome for record in house.records] == [Outcome.PROXY_ERROR, Outcome.COMPLETED]
+    assert house.records[0].error == "ZeroDivisionError"
+    (entry,) = logs
+    assert (entry["event"], entry["request"], entry["error"]) == ("proxy_fault", "r1", "ZeroDivisionError")
+    assert "exchange.py:" in entry["at"]
+    assert "test_exchange.py:" in entry["at"]
+    assert SECRET not in json.dumps(entry)
+    assert house.leftovers() == []
+
+
+def test_a_bug_after_the_head_breaks_the_answer_off() -> None:
+    async def main(loop: VirtualLoop) -> tuple[House, Answer]:
+        house = House(loop, WHOLE)
+        (engine,) = house.app.fleet.engines
+        engine.first_token = bug  # type: ignore[method-assign]
+        return house, await house.ask(STREAM)
+
+    with capture_logs():
+        house, answer = run(main)
+    assert (answer.status, answer.end) == (200, "aborted")
+    assert house.records[0].outcome is Outcome.PROXY_ERROR
+    assert house.leftovers() == []
+
+
+def test_an_exchange_says_where_it_is() -> None:
+    async def main(loop: VirtualLoop) -> str:
+        house = House(loop, WHOLE)
+        client = Client(scope_of(STREAM), bug, bug)
+        return repr(Exchange(house.app._rooms, house.app.fleet, loop.clock, client, "r1", 1))
+
+    assert run(main).startswith("<Exchange r1 openai chat, ")
+
+
+def test_headers_of_streams_are_the_engines() -> None:
+    script = Script(headers=(*SSE, ("x-engine", "1"), ("x-engine", "2")), reads=(Read(0, DONE),))
+    _, answer = asked(script)
+    assert [value for name, value in answer.headers if name == "x-engine"] == ["1", "2"]
