@@ -1,0 +1,409 @@
+"""The data process put together: what is changed on the way, who may ask, what outlives what."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from proxy.admission.keyring import Keyring
+from proxy.config import ConfigError, Limit, Settings, Tenants
+from proxy.records import Outcome
+from tests.support.client import Answer, Request, simple_request
+from tests.support.clock import VirtualLoop, run
+from tests.support.house import URL, House
+from tests.support.pages import serving, vllm
+from tests.support.script import NOT_FOUND, OK, Call, Read, Script
+from tests.support.streams import JSON, MS, NDJSON, WHOLE, chat, ollama, plain
+
+CHAT = simple_request(chat())
+
+
+def asked(
+    request: Request = CHAT, script: Script | Callable[[Call], Script] = OK, times: int = 1, **settings: Any
+) -> tuple[House, list[Answer]]:
+    """The same request, one after the other, in a fresh house."""
+
+    async def main(loop: VirtualLoop) -> tuple[House, list[Answer]]:
+        house = House(loop, script, **settings)
+        return house, [await house.ask(request) for _ in range(times)]
+
+    return run(main)
+
+
+def header(answer: Answer, name: str) -> str | None:
+    return next((value for key, value in answer.headers if key == name), None)
+
+
+def with_headers(request: Request, *pairs: tuple[str, str]) -> Request:
+    return replace(request, headers=(*request.headers, *pairs))
+
+
+# --- refusals ---
+
+SHORT = {"limit": [{"name": "r", "max_output_tokens": 1}]}
+
+
+def test_a_refusal_is_in_the_callers_dialect_and_says_what_it_is() -> None:
+    request = with_headers(simple_request(chat(max_tokens=9)), ("x-request-id", "theirs"))
+    _, (answer,) = asked(request, **SHORT)
+    assert answer.status == 400
+    assert json.loads(answer.body)["error"]["code"] == "max_tokens_exceeded"
+    assert header(answer, "x-request-id") == "theirs"
+    assert header(answer, "x-phasegate-outcome") == "refused"
+    assert header(answer, "access-control-allow-origin") is None
+    native = simple_request(json.dumps({"model": "m", "options": {"num_predict": 9}}).encode(), "/api/generate")
+    _, (answer,) = asked(native, **SHORT)
+    assert isinstance(json.loads(answer.body)["error"], str)
+
+
+def test_a_page_may_read_why_it_was_refused() -> None:
+    request = with_headers(simple_request(chat(max_tokens=9)), ("origin", "https://page.example"))
+    _, (answer,) = asked(request, **SHORT)
+    assert header(answer, "access-control-allow-origin") == "https://page.example"
+    assert header(answer, "vary") == "origin"
+
+
+def test_an_id_is_the_clients_where_it_is_good_and_else_made() -> None:
+    house, (answer,) = asked(with_headers(CHAT, ("x-request-id", "theirs")))
+    assert (house.records[0].id, house.calls[0].header("x-request-id"), header(answer, "x-request-id")) == (
+        "theirs", "theirs", "theirs",
+    )  # fmt: skip
+    house, (answer,) = asked(with_headers(CHAT, ("x-request-id", "not good")))
+    made = house.records[0].id
+    assert made not in ("", "not good")
+    assert house.calls[0].header("x-request-id") == header(answer, "x-request-id") == made
+
+
+# --- what is changed on the way ---
+
+CAP = {"limit": [{"name": "r", "max_output_tokens": 7, "cap_output": True}]}
+
+
+def test_an_output_cap_is_written_and_every_other_byte_stays() -> None:
+    body = b'{ "model":"m1", "max_tokens" : 900 ,\n "messages":[]}'
+    house, (answer,) = asked(simple_request(body), **CAP)
+    assert answer.status == 200
+    assert house.calls[0].body == b'{ "model":"m1", "max_tokens" : 7 ,\n "messages":[]}'
+
+
+def test_a_cap_that_cannot_be_written_is_refused() -> None:
+    house, (answer,) = asked(simple_request(b'{"prompt":"x"}', "/invocations"), **CAP)
+    assert (answer.status, house.calls) == (400, [])
+    assert b"7 tokens" in answer.body
+    assert house.permit_ends == ["ignore"]
+
+
+def test_a_cap_and_the_asking_for_usage_go_together_and_fall_back_to_the_capped_body() -> None:
+    scripts = [plain(400, {}), WHOLE]
+    body = b'{"model":"m1","stream":true,"messages":[]}'
+    house, _ = asked(simple_request(body), lambda call: scripts.pop(0), ask_usage=True, **CAP)
+    first, second = (json.loads(call.body) for call in house.calls)
+    assert (first["max_tokens"], first["stream_options"]) == (7, {"include_usage": True})
+    assert (second["max_tokens"], "stream_options" in second) == (7, False)
+
+
+def test_usage_is_not_asked_for_where_that_is_off_or_the_engine_does_not_want_it() -> None:
+    body = chat(stream=True)
+    house, _ = asked(simple_request(body), WHOLE, ask_usage=False)
+    assert house.calls[0].body == body
+    llama = [{"url": URL, "kind": "llamacpp"}]
+    house, _ = asked(simple_request(body), WHOLE, ask_usage=True, upstream=llama)
+    assert house.calls[0].body == body
+
+
+def test_the_engines_key_stands_in_place_of_the_clients() -> None:
+    request = with_headers(CHAT, ("authorization", "Bearer theirs"), ("x-api-key", "theirs"))
+    house, _ = asked(request, upstream=[{"url": URL, "api_key": "own"}])
+    (call,) = house.calls
+    assert (call.header("authorization"), call.header("x-api-key")) == ("Bearer own", None)
+    house, _ = asked(request)
+    assert house.calls[0].header("authorization") == "Bearer theirs"
+
+
+def test_inference_asks_for_an_answer_that_is_not_compressed_and_other_routes_as_the_client_does() -> None:
+    request = with_headers(CHAT, ("accept-encoding", "gzip"))
+    house, _ = asked(request)
+    assert house.calls[0].header("accept-encoding") == "identity"
+    house, _ = asked(with_headers(simple_request(b"", "/v1/models"), ("accept-encoding", "gzip")))
+    assert house.calls[0].header("accept-encoding") == "gzip"
+
+
+# --- bodies and limits by route ---
+
+
+def test_a_json_body_is_read_whatever_its_type_says() -> None:
+    body = chat()
+    form = ("content-type", "application/x-www-form-urlencoded")
+    request = Request(headers=(("content-length", str(len(body))), form), pieces=((0, body),))
+    house, _ = asked(request)
+    assert house.records[0].facts.model == "m1"
+
+
+def test_a_pull_may_be_silent_for_longer_than_an_answer() -> None:
+    slow = Script(200, NDJSON, (Read(5_000 * MS, b'{"status":"x"}\n'), Read(9_000 * MS, b'{"status":"success"}\n')))
+    request = simple_request(b'{"model":"m"}', "/api/pull")
+    house, (answer,) = asked(request, slow, timeouts={"first_byte_s": 1.0, "idle_s": 1.0, "total_s": 1.0})
+    assert (answer.status, answer.end) == (200, "complete")
+    assert house.records[0].facts.route == "manage"
+
+
+# --- tenants ---
+
+
+def keys(tmp_path: Path) -> dict[str, Any]:
+    file = tmp_path / "keys.json"
+    file.write_text(Keyring("salt").add("team", "pg-ours", "id", "2026-11-29").dumps(), "utf-8")
+    return {"tenants": {"keys_file": str(file)}}
+
+
+def test_a_tenants_key_is_never_passed_on_and_its_name_is_in_the_record(tmp_path: Path) -> None:
+    house, (answer,) = asked(with_headers(CHAT, ("authorization", "Bearer pg-ours")), **keys(tmp_path))
+    assert answer.status == 200
+    assert house.records[0].tenant == "team"
+    assert not any("pg-ours" in value for _, value in house.calls[0].headers)
+    assert "pg-ours" not in repr(house.records[0])
+
+
+def test_without_a_key_only_a_preflight_passes(tmp_path: Path) -> None:
+    settings = keys(tmp_path)
+    house, (answer,) = asked(CHAT, **settings)
+    assert (answer.status, house.calls) == (401, [])
+    preflight = Request("OPTIONS", "/v1/chat/completions", (("access-control-request-method", "POST"),))
+    house, (answer,) = asked(preflight, plain(204, {}), **settings)
+    assert (answer.status, len(house.calls)) == (204, 1)
+
+
+def test_a_tenant_may_not_manage_the_engine(tmp_path: Path) -> None:
+    request = with_headers(simple_request(b'{"model":"m"}', "/api/pull"), ("authorization", "Bearer pg-ours"))
+    house, (answer,) = asked(request, **keys(tmp_path))
+    assert (answer.status, house.calls) == (403, [])
+
+
+RATE = {"limit": [{"name": "r", "requests_per_minute": 2}]}
+
+
+def test_a_limited_client_is_told_what_is_left_with_answers_and_with_refusals() -> None:
+    _, answers = asked(times=3, **RATE)
+    assert [answer.status for answer in answers] == [200, 200, 429]
+    assert [header(answer, "x-ratelimit-limit-requests") for answer in answers] == ["2"] * 3
+    assert header(answers[2], "x-ratelimit-remaining-requests") == "0"
+    assert header(answers[2], "retry-after") is not None
+    _, (answer,) = asked()
+    assert header(answer, "x-ratelimit-limit-requests") is None
+
+
+# --- reload ---
+
+
+def test_a_reload_changes_limits_and_keys_and_keeps_what_was_used(tmp_path: Path) -> None:
+    async def main(loop: VirtualLoop) -> list[int | None]:
+        house = House(loop, OK, **RATE)
+        statuses = [(await house.ask(CHAT)).status for _ in range(3)]
+        house.app.reload(replaced(house, limit=(Limit(name="r", requests_per_minute=60),)))
+        statuses.append((await house.ask(CHAT)).status)  # used is used: all of it is still taken
+        await asyncio.sleep(2)
+        statuses.append((await house.ask(CHAT)).status)
+        house.app.reload(replaced(house, limit=(), tenants=Tenants(**keys(tmp_path)["tenants"])))
+        statuses.append((await house.ask(CHAT)).status)
+        return statuses
+
+    assert run(main) == [200, 200, 429, 429, 200, 401]
+
+
+def test_a_reload_that_cannot_stand_changes_nothing() -> None:
+    async def main(loop: VirtualLoop) -> int | None:
+        house = House(loop, OK)
+        with pytest.raises(ConfigError, match="max_concurrency"):
+            house.app.reload(replaced(house, limit=(Limit(name="r", max_concurrency=0),), tenants=Tenants()))
+        with pytest.raises(ConfigError, match="keys_file"):
+            house.app.reload(replaced(house, limit=(Limit(name="r", requests_per_minute=1),), tenants=Tenants("/no")))
+        await house.ask(CHAT)
+        return (await house.ask(CHAT)).status
+
+    assert run(main) == 200
+
+
+def replaced(house: House, **changes: Any) -> Settings:
+    return Settings(**{**{key: getattr(house.app.settings, key) for key in Settings.__struct_fields__}, **changes})
+
+
+# --- what outlives a restart ---
+
+
+def test_a_budget_outlives_a_restart(tmp_path: Path) -> None:
+    limit = {"name": "r", "tokens_per_day": 50}
+    settings = {"limit": [limit], "state": str(tmp_path / "state.json")}
+
+    async def main(loop: VirtualLoop) -> list[int | None]:
+        statuses = []
+        for _ in range(2):
+            house = House(loop, plain(200, USED), **settings)
+            house.app.remember()
+            statuses += [(await house.ask(CHAT)).status for _ in range(2)]
+            house.app.keep()
+        return statuses
+
+    assert run(main) == [200, 429, 429, 429]
+
+
+USED = {
+    "choices": [{"index": 0, "message": {"content": "x"}, "finish_reason": "stop"}],
+    "usage": {"prompt_tokens": 30, "completion_tokens": 30, "total_tokens": 60},
+}
+
+
+def test_what_counting_learnt_outlives_a_restart(tmp_path: Path) -> None:
+    async def main(loop: VirtualLoop) -> list[str]:
+        hows = []
+        for times in (20, 1):
+            house = House(loop, plain(200, USED), state=str(tmp_path / "state.json"))
+            house.app.remember()
+            for _ in range(times):
+                await house.ask(CHAT)
+            house.app.keep()
+            hows += [record.count.how for record in house.records if record.count is not None]
+        return [hows[0], hows[-1]]
+
+    assert run(main) == ["estimated", "calibrated"]
+
+
+def test_without_a_file_nothing_is_kept(tmp_path: Path) -> None:
+    async def main(loop: VirtualLoop) -> None:
+        house = House(loop, OK)
+        house.app.remember()
+        house.app.keep()
+
+    run(main)
+
+
+# --- the end of the process, and its state ---
+
+
+def test_idle_returns_when_the_last_exchange_has_ended_and_cut_ends_them() -> None:
+    async def main(loop: VirtualLoop) -> list[Outcome]:
+        house = House(loop, plain(200, {}, at_ms=60_000))
+        await house.app.idle()
+        asking = [asyncio.create_task(house.ask(CHAT)) for _ in range(3)]
+        await asyncio.sleep(1)
+        assert house.app.in_flight == 3
+        ended = asyncio.create_task(house.app.idle())
+        await asyncio.sleep(1)
+        assert not ended.done()
+        house.app.cut()
+        await ended
+        assert [answer.status for answer in await asyncio.gather(*asking)] == [503] * 3
+        assert house.app.in_flight == 0
+        await house.app.aclose()
+        return [record.outcome for record in house.records]
+
+    assert run(main) == [Outcome.PROXY_ERROR] * 3
+
+
+def test_the_state_is_what_the_office_must_know() -> None:
+    async def main(loop: VirtualLoop) -> None:
+        pages = serving({"engine.test:8000": vllm("m1")})
+        upstream = [{"url": URL, "name": "gpu", "api_key": "secret", "slots": 4}]
+        one = [{"name": "one", "max_concurrency": 1, "queue_length": 5}]
+        house = House(loop, plain(200, {}, at_ms=5_000), looks=pages, upstream=upstream, limit=one)
+        await house.app.lookout.look_at_all()
+        asking = [asyncio.create_task(house.ask(CHAT)) for _ in range(3)]
+        await asyncio.sleep(1)
+        house.app.draining = True
+        state = house.app.state()
+        (engine,) = state.engines
+        assert (state.in_flight, state.draining, state.at_s) == (3, True, loop.clock.wall_s())
+        assert (engine.name, engine.kind, engine.version, engine.authority) == (
+            "gpu", "vllm", "0.32.0", "engine.test:8000",
+        )  # fmt: skip
+        assert (engine.answers, engine.models, engine.slots) == (True, ("m1",), 4)
+        assert "secret" not in repr(state)
+        assert set(json.loads(state.admission)) >= {"counting"}
+        assert json.loads(state.admission)["counting"].keys() == {"gpu"}
+        await asyncio.gather(*asking)
+
+    run(main)
+
+
+def test_what_is_no_http_is_left_alone() -> None:
+    async def main(loop: VirtualLoop) -> list[Any]:
+        house = House(loop, OK)
+        await house.app({"type": "lifespan"}, refuse, refuse)
+        return list(house.records)
+
+    async def refuse(*_: object) -> Any:
+        raise AssertionError("nothing is to be received or sent")
+
+    assert run(main) == []
+
+
+# --- a long load beside another model ---
+
+RUNNERS = [{"url": URL, "kind": "ollama"}]
+
+
+def native(model: str) -> Request:
+    body = json.dumps({"model": model, "messages": [], "stream": False}).encode()
+    return simple_request(body, "/api/chat")
+
+
+def swapped(resident: tuple[str, ...] | None, load_ms: int = 800) -> tuple[bool | None, int]:
+    """Whether the record says that `a` had to go for `b`, and how long after the answer it left (ms)."""
+
+    def looks(call: Call) -> Script:
+        if call.target != "/api/ps" or resident is None:
+            return NOT_FOUND
+        return Script(
+            200, JSON, (Read(50 * MS, json.dumps({"models": [{"name": name} for name in resident]}).encode()),)
+        )
+
+    async def main(loop: VirtualLoop) -> tuple[bool | None, int]:
+        house = House(loop, scripts, looks=looks, upstream=RUNNERS)
+        other = asyncio.create_task(house.ask(native("a")))
+        await asyncio.sleep(0.1)
+        answer = await house.ask(native("b"))
+        answered_ns = answer.chunks[-1][0]
+        await house.app.idle()
+        await other
+        (record,) = (record for record in house.records if record.facts.model == "b")
+        return record.evidence.swapped, (loop.clock.now_ns() - answered_ns) // MS
+
+    def scripts(call: Call) -> Script:
+        return answers.pop(0)
+
+    answers = [ollama(500, load=1, prompt_eval=100, eval=300), ollama(1500, load=load_ms, prompt_eval=100, eval=300)]
+    return run(main)
+
+
+def test_a_long_load_is_looked_into_before_the_record_leaves() -> None:
+    assert swapped(("b:latest",)) == (True, 50)
+    assert swapped(("a:latest", "b:latest")) == (False, 50)
+
+
+def test_a_look_that_fails_leaves_the_question_open() -> None:
+    assert swapped(None) == (None, 0)
+
+
+def test_a_short_load_asks_nobody() -> None:
+    assert swapped(("b:latest",), load_ms=100) == (None, 0)
+
+
+# --- counting by the engine's own tokenizer ---
+
+
+@pytest.mark.parametrize(("page", "how"), [({"count": 77, "tokens": []}, "exact"), (None, "estimated")])
+def test_the_engines_own_tokenizer_is_asked_where_that_is_set(page: object, how: str) -> None:
+    pages = serving({"engine.test:8000": {**vllm("m1"), **({"/tokenize": page} if page else {})}})
+
+    async def main(loop: VirtualLoop) -> House:
+        house = House(loop, OK, looks=pages, upstream=[{"url": URL}], tokens={"ask_engine": True})
+        await house.app.lookout.look_at_all()
+        await house.ask(CHAT)
+        return house
+
+    (record,) = run(main).records
+    assert record.count is not None
+    assert record.count.how == how
