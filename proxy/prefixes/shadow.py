@@ -76,7 +76,7 @@ class BlockShadow:
         for key in reversed(keys):
             resident[key] = None
             resident.move_to_end(key)
-        if not evicted.keys().isdisjoint(keys):
+        if evicted:
             for key in keys:
                 evicted.pop(key, None)
         self._evict()
