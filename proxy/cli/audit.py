@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.error import URLError
+from urllib.error import HTTPError, URLError
 from urllib.request import urlopen
 
 import click
@@ -156,6 +156,10 @@ def _live(address: str) -> dict[str, Any]:
         with urlopen(address.rstrip("/") + "/api/prefixes", timeout=TIMEOUT_S) as answer:
             found: dict[str, Any] = json.load(answer)
             return found
+    except HTTPError as error:
+        error.close()
+        click.echo(f"phasegate: {address}: {error.code} {error.reason}", err=True)
+        sys.exit(UNREACHABLE)
     except URLError as error:
         click.echo(f"phasegate: {address}: {error.reason}", err=True)
         sys.exit(UNREACHABLE)

@@ -196,11 +196,13 @@ SLOTTED = ("llamacpp", "ollama")
 """Kinds of engines that keep prompts in slots; all others keep blocks."""
 
 
-def cache_of(kind: str, texts: Texts, block: int | None, capacity: int | None, slots: int | None) -> Cache:
-    """The cache of an engine of this kind; what is None is not known, and the kind's default is taken."""
+def cache_of(kind: str, texts: Texts, block: int | None, tokens: int | None, slots: int | None) -> Cache:
+    """The cache of an engine of this kind: tokens a block, tokens in all, slots; None is not known, then the kind's
+    default is taken."""
     if kind in SLOTTED:
         return Slots(texts, slots or 1)
-    return Blocks(texts, block or (1 if kind == "sglang" else BLOCK), capacity)
+    size = block or (1 if kind == "sglang" else BLOCK)
+    return Blocks(texts, size, None if tokens is None else tokens // size)
 
 
 def replicas_of(caches: Sequence[Cache], mine: Cache) -> list[Cache]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from proxy.prefixes.breakers.documents import Document
+from proxy.prefixes.breakers.documents import Document, latest
 from proxy.prefixes.breakers.families import OTHER, Families, Family
 from proxy.prefixes.breakers.finder import LEAST_REQUESTS, Breaker, Finder
 from proxy.prefixes.canon import Encode, render
@@ -19,6 +19,9 @@ from proxy.records import Prompt
 
 SAMPLE = 512
 """Prompts of one family that are searched for breakers: the latest."""
+
+AT_ONCE = 16_000_000
+"""Characters of them, at most: four million tokens."""
 
 SIZES = (0.25, 0.5, 1, 2, 4)
 """Points of the curve, as multiples of the capacity asked for."""
@@ -99,11 +102,11 @@ class Offline:
         for name, documents in self._samples.items():
             if len(documents) < LEAST_REQUESTS:
                 strays[documents[0].root] += documents
-            for breaker in self._finder.breakers(list(documents)):
+            for breaker in self._finder.breakers(latest(documents, AT_ONCE)):
                 yield self._names[name], breaker
         for pool in strays.values():
             pool.sort(key=lambda document: document.at_s)
-            for breaker in self._finder.breakers(pool[-SAMPLE:]):
+            for breaker in self._finder.breakers(latest(pool[-SAMPLE:], AT_ONCE)):
                 yield OTHER, breaker
 
     def report(self, found: Sequence[tuple[str, Breaker]]) -> dict[str, Any]:

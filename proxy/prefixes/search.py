@@ -9,7 +9,7 @@ from collections import OrderedDict, defaultdict, deque
 from dataclasses import dataclass, field
 from typing import Any
 
-from proxy.prefixes.breakers.documents import Document
+from proxy.prefixes.breakers.documents import Document, latest
 from proxy.prefixes.breakers.families import OTHER, Families, Family
 from proxy.prefixes.breakers.finder import LEAST_REQUESTS, Breaker, Finder
 from proxy.prefixes.canon import Encode, render
@@ -31,6 +31,9 @@ KEPT = 96
 
 SIZES = tuple(1_024 << octave for octave in range(11))
 """Points of the curve in blocks: 16k tokens to 16 million, each twice the one before."""
+
+AT_ONCE = 2_000_000
+"""Characters of prompts that one search looks at, the latest: half a million tokens."""
 
 MOST = 40
 """Families in the report, the largest; the rest is one line."""
@@ -77,8 +80,8 @@ class Search:
         if self._room <= 0:
             return False
         segments = render(prompt)
-        size = sum(len(segment.text) for segment in segments) + len(answer or "")
-        if not segments or size > LONGEST:
+        document = Document(id, at_s, root_of(self._secret, engine, model, prompt.salt), segments, answer)
+        if not segments or document.size > LONGEST:
             return False
         self._room -= 1
         self._taken += 1
@@ -95,7 +98,7 @@ class Search:
         if filed is None:
             return False
         filed.fresh = 0
-        filed.breakers = tuple(self._finder.breakers(list(filed.documents)))
+        filed.breakers = tuple(self._finder.breakers(latest(filed.documents, AT_ONCE)))
         return True
 
     def _strays(self) -> Filed | None:
@@ -161,19 +164,15 @@ class Search:
         self._filed.move_to_end(family.name)
         self._count(engine, document, family)
         if len(filed.documents) == KEPT:
-            self._memory -= _size(filed.documents[0])
+            self._memory -= filed.documents[0].size
         filed.documents.append(document)
         filed.fresh += 1
-        self._memory += _size(document)
+        self._memory += document.size
 
     def _make_room(self) -> None:
         while self._memory > MEMORY or len(self._filed) > self._families.most:
             _, gone = self._filed.popitem(last=False)
-            self._memory -= sum(map(_size, gone.documents))
-
-
-def _size(document: Document) -> int:
-    return sum(len(segment.text) for segment in document.segments) + len(document.answer or "")
+            self._memory -= sum(document.size for document in gone.documents)
 
 
 def _family(filed: Filed) -> dict[str, Any]:

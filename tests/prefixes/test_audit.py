@@ -131,7 +131,7 @@ def test_several_prompts_of_a_request_are_summed(audit):
 
 
 def test_a_bounded_cache_says_what_is_attainable(texts):
-    audit = Audit(texts, cache_of("vllm", texts, 16, 2, None))
+    audit = Audit(texts, cache_of("vllm", texts, 16, 32, None))
     play(audit, "1", ids(*range(100, 140)))
     play(audit, "2", ids(*range(200, 240)))
     first = audit.predict("3", ids(*range(100, 140)), 0)

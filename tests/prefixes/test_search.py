@@ -86,7 +86,7 @@ def test_only_the_latest_prompts_of_a_family_are_kept(search):
     offer(search, KEPT + 10, every_s=1.0)
     (filed,) = search._filed.values()
     assert len(filed.documents) == KEPT
-    assert search._memory == sum(map(room._size, filed.documents))
+    assert search._memory == sum(document.size for document in filed.documents)
 
 
 def test_memory_is_bounded(search, monkeypatch):

@@ -43,6 +43,11 @@ class Document:
         segments = (*self.segments[:index], *([changed] if text else ()), *self.segments[index + 1 :])
         return replace(self, segments=segments)
 
+    @property
+    def size(self) -> int:
+        """Characters of the prompt and of its answer."""
+        return sum(len(segment.text) for segment in self.segments) + len(self.answer or "")
+
     def whole(self) -> Segments:
         """The prompt and, as one more segment, its answer."""
         if not self.answer:
@@ -130,6 +135,17 @@ def parting(later: Document, earlier: Document) -> Parting | None:
         if a.text != b.text or a.marker != b.marker:
             return Parting(later, earlier, index, 0 if a.marker != b.marker else agreement(a.text, b.text))
     return None
+
+
+def latest(documents: Sequence[Document], characters: int) -> list[Document]:
+    """The latest documents that together have no more characters than this; one at least."""
+    kept: list[Document] = []
+    for document in reversed(documents):
+        characters -= document.size
+        if kept and characters < 0:
+            break
+        kept.append(document)
+    return kept[::-1]
 
 
 def nearest(documents: Sequence[Document]) -> list[tuple[int, int]]:

@@ -6,6 +6,7 @@ from proxy.prefixes.breakers.documents import (
     agreement,
     canonical,
     head_of,
+    latest,
     lead_of,
     nearest,
     parting,
@@ -59,6 +60,13 @@ def test_the_nearest_prompt_is_the_one_with_most_in_common_and_the_latest_of_equ
     documents = [document(chat(("system", text))) for text in texts]
     assert nearest(documents)[1:] == [(2, 0), (3, 2)]
     assert nearest(documents[:1]) == []
+
+
+def test_of_too_many_the_latest_are_taken():
+    documents = [document(raw("x" * 10), "y") for _ in range(5)]
+    assert latest(documents, 25) == documents[-2:]
+    assert latest(documents, 1) == documents[-1:]
+    assert latest(documents, 1_000) == documents
 
 
 def test_shingles_do_not_see_what_stands_between_words():
