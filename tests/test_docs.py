@@ -26,6 +26,7 @@ from proxy.exporters.series import Series
 from proxy.messages import EngineState, Pulse
 from proxy.office import app, trends
 from proxy.office.findings import RULES
+from proxy.prefixes.ledger import BINS
 from proxy.records import (
     PHASES,
     AdmissionVerdict,
@@ -301,6 +302,10 @@ def test_every_finding_is_in_readme() -> None:
     shown = {word(name) for name, _, _ in table("Findings")}
     engine = {*trends.RULES, "means_apart.NAME", "cache_contradicted"}
     assert shown == {*RULES, DISTRUSTED, "not_observed", "attribution_failed", *engine}
+
+
+def test_every_bin_of_the_audit_is_in_readme() -> None:
+    assert [word(name) for name, _ in table("Prefix audit")] == list(BINS)
 
 
 LINE = Timeline(
