@@ -94,8 +94,8 @@ class Rooms:
     """The outgoing request."""
     timeouts: Callable[[RequestFacts], Timeouts]
     """The limits that hold for this request."""
-    acquaint: Callable[[Engine, RequestFacts], Awaitable[None]]
-    """Work on a long prompt that must not hold the loop."""
+    acquaint: Callable[[Engine, RequestFacts], Awaitable[bool]]
+    """Work on a long prompt that must not hold the loop. Whether its reuse can be predicted."""
     tap: Callable[[Answer, RequestFacts, Recorder, Callable[[str], None]], tuple[Tap, bool]]
     """The observer of an answer, and whether the answer is a stream; it hands on the answer's text."""
     reply: Callable[[Answer, Request, str, Headers], Headers]
@@ -175,7 +175,7 @@ class Exchange:
         request = self._rooms.prepare(engine, self.facts, self.client, self.id, body, permit)
         answer = await self._dispatch(engine, request)
         try:
-            return await self._pass_on(engine, answer, request)
+            return await self._pass_on(engine, permit, answer, request)
         finally:
             await answer.aclose()
 
@@ -211,9 +211,8 @@ class Exchange:
         """Numbers of the prompt. A fault in making them spoils a number, never the request."""
         try:
             self._count = await engine.desk.count(self.facts, body if isinstance(body, bytes) else b"")
-            if self.recorder.bytes_in >= LONG_BYTES:
-                await self._rooms.acquaint(engine, self.facts)
-            self._prefix = engine.predict(self.id, self.facts, self._clock.now_ns())
+            if self.recorder.bytes_in < LONG_BYTES or await self._rooms.acquaint(engine, self.facts):
+                self._prefix = engine.predict(self.id, self.facts, self._clock.now_ns())
         except FAULTS as fault:
             self._rooms.fault(self.id, fault)
 
@@ -239,7 +238,7 @@ class Exchange:
     async def _call(self, engine: Engine, headers: Headers, body: Body, connect_s: float) -> Answer:
         return await engine.call(self.client.method, self.client.target, headers, body, connect_s, self._sent)
 
-    async def _pass_on(self, engine: Engine, answer: Answer, request: Request) -> Outcome:
+    async def _pass_on(self, engine: Engine, permit: Permit, answer: Answer, request: Request) -> Outcome:
         """Stamp, send, then observe: bytes leave as they came, and a parser's fault can spoil only a number."""
         client, recorder, guard, now = self.client, self.recorder, self.guard, self._clock.now_ns
         tap, streamed = self._rooms.tap(answer, self.facts, recorder, self._heard.append)
@@ -255,7 +254,7 @@ class Exchange:
                 await self._send(chunk if strip is None else strip.feed(chunk), t)
                 tap.feed(t, chunk)
                 if recorder.first_token_ns is not None and not self._first_told:
-                    self._first_token(engine, t)
+                    self._first_token(engine, permit, t)
             t = now()
             recorder.body_end(t)
         finally:
@@ -288,11 +287,10 @@ class Exchange:
     def _sent(self) -> None:
         self.recorder.dispatched(self._clock.now_ns())
 
-    def _first_token(self, engine: Engine, t: int) -> None:
+    def _first_token(self, engine: Engine, permit: Permit, t: int) -> None:
         self._first_told = True
         engine.first_token(self.id, t)
-        if self._permit is not None:
-            self._permit.first_token()
+        permit.first_token()
 
     def _left(self) -> None:
         """The client is gone: the engine stops working for nobody, save that the numbers of a whole answer are due."""
@@ -376,5 +374,5 @@ def _answered(now_ns: int, timeline: Timeline) -> int:
 def _uncancel() -> None:
     """The cancellation was the guard's and has done its work (`asyncio.timeout` does the same)."""
     task = asyncio.current_task()
-    if task is not None:
-        task.uncancel()
+    assert task is not None, "an exchange runs in a task"
+    task.uncancel()

@@ -64,6 +64,7 @@ def test_a_list_of_words_can_come_from_the_environment():
         ({}, {"upstream": [{"url": "http://u:p@x:1"}]}, r"upstream\.url: holds credentials"),
         ({}, {"upstream": [{"url": "http://x:1", "kind": "tgi"}]}, r"upstream\.kind: "),
         ({}, {"upstream": [{"url": "http://x:1"}, {"url": "http://x:1"}]}, r"upstream: two engines are named 'x:1'"),
+        ({}, {"limit": [{"name": "r"}, {"name": "r"}]}, r"limit: two limits have the same name"),
     ],
 )
 def test_every_error_names_its_key(environ: dict[str, str], flags: dict[str, object], message: str):

@@ -5,6 +5,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import Whitespace
 
 from proxy.config import ConfigError, Tokens
 from proxy.counting import Furniture
@@ -49,6 +52,14 @@ def test_what_one_engine_says_of_a_model_tells_nothing_of_anothers() -> None:
 
 def test_the_default_vocabulary_encodes_any_text() -> None:
     assert Furniture(Tokens()).encode(TEXT + "<|endoftext|>")[:3] == load("cl100k_base").encode_ordinary(TEXT)[:3]
+
+
+def test_a_models_own_file_counts_it(tmp_path: Path) -> None:
+    made = Tokenizer(WordLevel({"How": 0, "?": 1}, unk_token="?"))
+    made.pre_tokenizer = Whitespace()
+    made.save(str(tmp_path / "tokenizer.json"))
+    desk = Furniture(Tokens(models={"m": str(tmp_path / "tokenizer.json")})).desk(nobody)
+    assert counted(desk, "m").text_tokens == len(made.encode(TEXT).ids)
 
 
 def test_a_file_that_is_no_tokenizer_is_named(tmp_path: Path) -> None:

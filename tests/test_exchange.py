@@ -19,6 +19,7 @@ from tests.support.script import OK, Call, Read, Script
 from tests.support.streams import DONE, JSON, MS, SSE, USAGE, WHOLE, chat, chunk, plain, stream
 
 STREAM = simple_request(chat(stream=True))
+SECRET = "the prompt of somebody"
 
 
 def asked(
@@ -107,6 +108,39 @@ def test_a_refusal_leaves_its_verdict_in_the_record() -> None:
     assert (record.outcome, record.admission.reason, record.admission.rule) == (
         Outcome.REFUSED, "output_too_long", "r.max_output_tokens",
     )  # fmt: skip
+
+
+class Faulty:
+    """A desk that cannot count, or cannot learn; all else is the real one's."""
+
+    def __init__(self, desk: Any, method: str) -> None:
+        self._desk = desk
+        self._method = method
+
+    def __getattr__(self, name: str) -> Any:
+        return fault if name == self._method else getattr(self._desk, name)
+
+
+def fault(*_: object) -> Any:
+    raise ValueError(SECRET)
+
+
+@pytest.mark.parametrize("method", ["count", "learn"])
+def test_a_fault_in_making_numbers_spoils_a_number_and_no_request(method: str) -> None:
+    async def main(loop: VirtualLoop) -> tuple[House, Answer]:
+        house = House(loop, WHOLE)
+        (engine,) = house.app.fleet.engines
+        engine.desk = Faulty(engine.desk, method)
+        return house, await house.ask(STREAM)
+
+    with capture_logs() as logs:
+        house, answer = run(main)
+    (record,) = house.records
+    assert (answer.status, record.outcome) == (200, Outcome.COMPLETED)
+    assert (record.count is None) == (method == "count")
+    assert [(entry["request"], entry["error"]) for entry in logs] == [(record.id, "ValueError")]
+    assert SECRET not in json.dumps(logs)
+    assert house.leftovers() == []
 
 
 # --- dispatch ---
@@ -285,8 +319,6 @@ def test_an_answer_that_ended_in_due_form_is_judged(
 
 
 # --- a bug of ours ---
-
-SECRET = "the prompt of somebody"
 
 
 def bug(*_: object) -> Any:

@@ -2,6 +2,7 @@ import re
 import subprocess
 import sys
 
+import click
 from click.testing import CliRunner
 
 from proxy.cli import VERBS, main
@@ -12,6 +13,11 @@ def test_help_lists_every_verb():
     for verb, (_, purpose) in VERBS.items():
         first = " ".join(purpose.split()[:3])  # the rest may be wrapped
         assert re.search(rf"^  {verb} +{re.escape(first)}", output, re.MULTILINE)
+
+
+def test_verbs_are_completed_without_an_import():
+    assert isinstance(main, click.Group)
+    assert main.list_commands(click.Context(main)) == list(VERBS)
 
 
 def test_an_unknown_verb_is_a_usage_error():

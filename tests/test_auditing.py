@@ -1,0 +1,142 @@
+"""The audits of all engines: attached, made acquainted with long texts, sampled, and under a key that lasts."""
+
+import asyncio
+import json
+import stat
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from proxy.auditing import LONG, SAMPLE_A_MINUTE, SAMPLE_LONGEST, Auditing, key_of, size
+from proxy.config import ConfigError, Prefixes
+from proxy.engines.fingerprint import Fingerprint
+from proxy.messages import Message as Told
+from proxy.messages import PromptSeen
+from proxy.records import Finished, Message, Part, Prompt
+from tests.support.client import simple_request
+from tests.support.clock import VirtualLoop, run
+from tests.support.house import House
+from tests.support.streams import DONE, chunk, stream
+
+
+def prompt(text: str) -> Prompt:
+    return Prompt(messages=(Message("user", (Part("text", text),)),))
+
+
+def auditing(settings: Prefixes | None = None) -> Auditing:
+    return Auditing(settings or Prefixes(), lambda text: list(map(ord, text)), ThreadPoolExecutor(1))
+
+
+def one(loop: VirtualLoop, **settings: Any) -> House:
+    return House(loop, stream((10, chunk("Hi")), (20, chunk(finish="stop")), (21, DONE)), **settings)
+
+
+LONG_PROMPT = json.dumps({"model": "m1", "messages": [{"role": "user", "content": "word and word, " * 400}]}).encode()
+
+
+def asked(times: int = 1, **settings: Any) -> tuple[list[Finished], list[PromptSeen]]:
+    """Records, and prompts that went to the office's search, of the same long prompt asked several times."""
+
+    async def main(loop: VirtualLoop) -> tuple[list[Finished], list[PromptSeen]]:
+        house = one(loop, **settings)
+        seen: list[Told] = []
+        send = house.app._send
+        house.app._send = lambda message: (seen.append(message), send(message))[-1]
+        for _ in range(times):
+            await house.ask(simple_request(LONG_PROMPT))
+        return house.records, [message for message in seen if isinstance(message, PromptSeen)]
+
+    return run(main)
+
+
+def test_a_repeated_prompt_is_expected_from_the_cache_and_a_new_one_is_not() -> None:
+    records, _ = asked(2, upstream=[{"url": "http://engine.test:8000", "kind": "vllm", "block_size": 16}])
+    first, second = (record.prefix for record in records)
+    assert first is not None
+    assert second is not None
+    assert (first.block, first.expected) == (16, 0)
+    assert (second.expected or 0) > 0.9 * second.tokens
+    assert all(sum(dict(verdict.bins).values()) == verdict.tokens for verdict in (first, second))
+
+
+def test_the_office_gets_prompt_and_answer_and_the_record_neither() -> None:
+    records, (seen,) = asked()
+    assert (seen.id, seen.model, seen.answer) == (records[0].id, "m1", "Hi")
+    assert size(seen.prompt) > LONG
+    assert "word and word" not in repr(records[0])
+
+
+def test_without_the_audit_nothing_is_kept_and_nothing_sent() -> None:
+    records, seen = asked(2, prefixes={"audit": False})
+    assert [record.prefix for record in records] == [None, None]
+    assert seen == []
+
+
+def test_another_engine_behind_the_address_gets_a_fresh_audit() -> None:
+    async def main(loop: VirtualLoop) -> None:
+        (engine,) = one(loop).app.fleet.engines
+        before = engine.audit
+        engine.seen(Fingerprint("vllm", "0.32.0", answers=True), (32, 64_000))
+        assert engine.audit is not before
+        after = engine.audit
+        engine.seen(Fingerprint("vllm", "0.32.0", models=("m",), answers=True), (32, 64_000))
+        assert engine.audit is after
+        engine.seen(Fingerprint("vllm", "0.32.0", models=("m",), answers=True), (32, 128_000))
+        assert engine.audit is not after
+
+    run(main)
+
+
+def test_replicas_are_known_to_one_another() -> None:
+    two = [{"url": f"http://{name}.test:1", "kind": "vllm", "block_size": 16, "models": ["m1"]} for name in "ab"]
+    records, _ = asked(2, upstream=two)
+    assert [record.engine for record in records] == ["a.test:1", "b.test:1"]
+    verdict = records[1].prefix
+    assert verdict is not None
+    assert dict(verdict.bins)["other_replica"] > 0.9 * verdict.tokens
+
+
+def test_long_texts_are_tokenised_off_the_loop_and_short_ones_left() -> None:
+    threads: dict[int, str] = {}
+
+    def encode(text: str) -> list[int]:
+        threads[len(text)] = threading.current_thread().name
+        return list(map(ord, text))
+
+    async def main(loop: VirtualLoop) -> Any:
+        (engine,) = one(loop).app.fleet.engines
+        own = Auditing(Prefixes(), encode, ThreadPoolExecutor(1, thread_name_prefix="off"))
+        await own.acquaint(engine, prompt("x" * LONG))
+        own.attach(engine)
+        return own, engine
+
+    own, engine = run(main)
+    asyncio.run(own.acquaint(engine, prompt("x" * LONG)))
+    asyncio.run(own.acquaint(engine, prompt("y" * (LONG - 1))))
+    assert {length: name.partition("_")[0] for length, name in threads.items() if length >= LONG - 1} == {LONG: "off"}
+
+
+def test_so_many_prompts_a_minute_are_sampled_and_none_that_is_too_long() -> None:
+    own = auditing()
+    taken = [own.samples(prompt("x"), 60.0 + at / 1000) for at in range(SAMPLE_A_MINUTE + 9)]
+    assert sum(taken) == SAMPLE_A_MINUTE
+    assert own.samples(prompt("x"), 120.0)
+    assert not own.samples(prompt("x" * (SAMPLE_LONGEST + 1)), 120.0)
+    assert not own.samples(None, 120.0)
+    assert not auditing(Prefixes(audit=False)).samples(prompt("x"), 60.0)
+
+
+def test_the_key_lasts_where_a_file_is_named_and_is_its_owners_alone(tmp_path: Path) -> None:
+    file = tmp_path / "key"
+    key = key_of(str(file))
+    assert (len(key), key_of(str(file))) == (32, key)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert key_of("") != key_of("")
+
+
+def test_a_key_file_that_cannot_be_had_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"^prefixes\.key_file: .*No such file"):
+        key_of(str(tmp_path / "gone" / "key"))
