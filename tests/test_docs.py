@@ -206,6 +206,31 @@ def test_the_settings_file_explains_every_setting_in_the_words_of_the_code() -> 
     assert said == {key: words for key, _, words in SCHEMA}
 
 
+# --- deployment ---
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "deploy").iterdir()), ids=lambda file: file.name)
+def test_what_deploys_it_names_settings_that_there_are(file: Path) -> None:
+    known = {f"PHASEGATE_{key.upper().replace('.', '_')}" for key, _, _ in SCHEMA} | {"PHASEGATE_UPSTREAM"}
+    assert set(re.findall(r"PHASEGATE_[A-Z_]+", file.read_text("utf-8"))) <= known
+
+
+def test_services_may_take_longer_to_stop_than_streams_to_drain() -> None:
+    drain_s = Settings().timeouts.drain_s
+    for file, key in (("compose.yaml", r"stop_grace_period: (\d+)s"), ("phasegate.service", r"TimeoutStopSec=(\d+)")):
+        (given,) = re.findall(key, (ROOT / "deploy" / file).read_text("utf-8"))
+        assert int(given) > drain_s
+
+
+def test_what_the_image_installs_is_pinned_with_hashes_and_from_nowhere_in_particular() -> None:
+    lock = (ROOT / "requirements.lock").read_text("utf-8")
+    pinned = set(re.findall(r"^([a-z0-9-]+)==\S+", lock, re.MULTILINE))
+    wanted = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["dependencies"]
+    assert {re.split(r"[>=;\[]", each)[0] for each in wanted} <= pinned
+    assert len(re.findall(r"==.*\\\n    --hash=sha256:", lock)) == len(pinned)
+    assert "://" not in lock
+
+
 # --- what comes out: metrics, records, the admin listener ---
 
 
