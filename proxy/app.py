@@ -213,9 +213,8 @@ class DataApp:
         # A pull or a create works for minutes between two lines: the limits are made for answers.
         return Timeouts(connect_s=limits.connect_s, first_byte_s=0, idle_s=0) if facts.route == "manage" else limits
 
-    async def _acquaint(self, engine: Engine, facts: RequestFacts) -> None:
-        if facts.prompt is not None:
-            await self.auditing.acquaint(engine, facts.prompt)
+    async def _acquaint(self, engine: Engine, facts: RequestFacts) -> bool:
+        return facts.prompt is not None and await self.auditing.acquaint(engine, facts.prompt)
 
     def _tap(
         self, answer: Answer, facts: RequestFacts, recorder: Recorder, hear: Callable[[str], None]

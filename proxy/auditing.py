@@ -18,10 +18,11 @@ from proxy.prefixes.canon import Encode
 from proxy.records import Prompt
 
 LONG = 4_096
-"""Characters of a text that is tokenised off the loop: below, the hand-over costs more than the work."""
+"""New characters of a prompt that are tokenised off the loop: below, the hand-over costs more than the work."""
 
-LONGEST = 524_288
-"""Characters of a prompt that is audited: 131k tokens, where the match is bounded."""
+LONGEST = 2_000_000
+"""Characters of a prompt that is audited. The match is bounded at 131k tokens, which is a quarter of that in English and
+all of it in text of short tokens; what is longer is no prompt that a window holds."""
 
 SAMPLE_A_MINUTE = 120
 """Prompts a minute that go to the office's search; it looks at no more."""
@@ -53,14 +54,16 @@ class Auditing:
         self._caches[engine.name] = cache_of(engine.kind, self._texts, block, tokens, slots)
         engine.audit = Audit(self._texts, self._caches[engine.name], _Others(self._caches))
 
-    async def acquaint(self, engine: Engine, prompt: Prompt) -> None:
-        """Tokenise what is new and long in a prompt, off the loop."""
-        if not isinstance(engine.audit, Audit):
-            return
-        for text in engine.audit.strange(prompt):
-            if len(text) >= LONG:
-                loop = asyncio.get_running_loop()
+    async def acquaint(self, engine: Engine, prompt: Prompt) -> bool:
+        """Tokenise what is new in a long prompt, off the loop. Whether the prompt can be audited at all."""
+        if not isinstance(engine.audit, Audit) or size(prompt) > LONGEST:
+            return False
+        strange = engine.audit.strange(prompt)
+        if sum(map(len, strange)) >= LONG:
+            loop = asyncio.get_running_loop()
+            for text in strange:
                 engine.audit.learn(text, await loop.run_in_executor(self._executor, self._encode, text))
+        return True
 
     def samples(self, prompt: Prompt | None, at_s: float) -> bool:
         """Whether this prompt goes to the office's search."""

@@ -225,7 +225,7 @@ class Exchange:
         limits = self._rooms.timeouts(self.facts)
         self.guard.first_byte(limits.first_byte_s)
         self.guard.total(limits.total_s)
-        engine.dispatched(self.id, self.facts, self._clock.now_ns())
+        engine.dispatched(self.id, self.facts, self._clock.now_ns(), audited=self._prefix is not None)
         answer = await self._call(engine, request.headers, request.body, limits.connect_s)
         if answer.status == 400 and request.own is not None:
             await answer.aclose()

@@ -224,10 +224,10 @@ class Engine:
         """An exchange has chosen this engine."""
         self.inflight.began(id, now_ns, facts)
 
-    def dispatched(self, id: str, facts: RequestFacts, now_ns: int) -> None:
-        """Its request is on the way."""
+    def dispatched(self, id: str, facts: RequestFacts, now_ns: int, *, audited: bool) -> None:
+        """Its request is on the way. `audited`: its reuse was predicted."""
         self.inflight.dispatched(id, now_ns)
-        if self.audit is not None:
+        if audited and self.audit is not None:
             self.audit.dispatched(id, facts, now_ns)
 
     def first_token(self, id: str, now_ns: int) -> None:

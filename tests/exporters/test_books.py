@@ -1,0 +1,44 @@
+from dataclasses import replace
+
+from proxy.exporters.books import BooksExporter
+from proxy.records import PrefixVerdict, Usage
+from tests.support.records import record
+
+VERDICT = PrefixVerdict(
+    block=16,
+    tokens=100,
+    expected=64,
+    attainable=64,
+    infinite=64,
+    bins=(("hit", 48), ("engine_gap", 16), ("compulsory", 36)),
+)
+
+
+def entered(**changes: object) -> dict[str, object]:
+    books = BooksExporter()
+    one = record()
+    books.export(replace(one, finished=replace(one.finished, engine="gpu", **changes)))
+    return books.report()
+
+
+def test_a_settled_verdict_is_entered_under_its_engine():
+    report = entered(prefix=VERDICT, usage=Usage(100, 5, 48))
+    (engine,) = report["engines"]
+    assert engine["engine"] == "gpu"
+    assert engine["bins"]["hit"] == 48
+    assert engine["reported_tokens"] == 48
+    assert report["totals"]["prompt_tokens"] == 100
+
+
+def test_what_no_engine_read_is_not_entered():
+    assert entered(prefix=None, usage=Usage(100, 5, 48))["engines"] == []
+    assert entered(prefix=VERDICT, usage=None)["engines"] == []
+    assert entered(prefix=replace(VERDICT, bins=()), usage=Usage(100, 5, 48))["engines"] == []
+
+
+def test_there_is_nothing_to_write_or_lose():
+    books = BooksExporter()
+    books.tick(0)
+    books.reopen()
+    books.close()
+    assert books.lost == 0
