@@ -113,12 +113,13 @@ class Finder:
         """The best repair of each round; the caller changes `current` when it takes one."""
         tried: set[tuple[str, tuple[int, ...]]] = set()
         for _ in range(STEPS):
-            found = [one for one in proposals(current, pairs) if (one.kind, one.carriers) not in tried]
+            found = [one for one in proposals(current, pairs) if one.name not in tried]
             if not found:
                 return
             rivals = _rivals(found)
-            tried |= {(one.kind, one.carriers) for one in rivals}
-            best = max((self._try(one, current, before) for one in rivals), key=lambda trial: trial.saved)
+            trials = [self._try(one, current, before) for one in rivals]
+            best = max(trials, key=lambda trial: trial.saved)
+            tried |= {one.proposal.name for one in trials if one is best or one.saved <= 0}
             yield best
             if best.saved > 0:
                 before = best.outcome

@@ -35,6 +35,11 @@ class Proposal:
     excerpts: tuple[str, ...] = ()
     """Values as they stand; they leave only masked, unless text may be shown."""
 
+    @property
+    def name(self) -> tuple[str, tuple[int, ...]]:
+        """What tells it from other proposals of the same family."""
+        return self.kind, self.carriers
+
 
 def proposals(documents: Sequence[Document], pairs: Sequence[tuple[int, int]]) -> Iterator[Proposal]:
     """All repairs that these prompts suggest; `pairs` says which earlier prompt each is compared with."""

@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 CLOCK = re.compile(
-    r"(?<![\d:])(?:[01]?\d|2[0-4])[:.h][0-5]\d(?::[0-5]\d)?(?![\d:])|T\d{4,6}(?!\d)|\b\d{1,2}\s?[ap]\.?m\b", re.I
+    r"(?<!\d)(?:[01]?\d|2[0-4])[:h][0-5]\d(?::[0-5]\d(?:[.,]\d+)?)?(?!\d|[:/]\d)|T\d{4,6}(?!\d)"
+    r"|\b\d{1,2}\s?[ap]\.?m\b|\b\d{1,2}[.:]?\d{0,2}\s?(?:Uhr|hrs|o'clock)\b",
+    re.I,
 )
 EPOCH = re.compile(r"(?<!\d)1[4-9]\d{8}(?:\d{3}){0,3}(?!\d)|(?<!\d)1[4-9]\d{8}\.\d+")
 """Seconds since 1970 between 2014 and 2033, or their thousandths, millionths, billionths."""
@@ -20,10 +22,12 @@ FIGURES = re.compile(
 )
 WORDY = re.compile(
     r"\d{1,2}(?:st|nd|rd|th|\.|º)?,?\s+(?:de\s+|of\s+)?[^\W\d_]{3,10}\b|\b[^\W\d_]{3,10}\.?\s+\d{1,2}(?:st|nd|rd|th)?\b"
-    r"|\b(?:19|20)\d\d-W?\d\d\b|\A[^\W\d_]{3,12}(?:-[^\W\d_]+)?\Z",
+    r"|\b(?:19|20)\d\d-W?\d\d\b",
     re.I,
 )
-"""A day with a month in words, in any language; a week; the bare name of a day."""
+"""A day with a month in words, in any language; a week."""
+NAMED_DAY = re.compile(r"\W*[^\W\d_]{3,12}(?:-[^\W\d_]+)?\W*")
+"""The bare name of a day: one word."""
 UUID = re.compile(r"(?<![0-9a-f])[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}(?![0-9a-f])", re.I)
 ULID = re.compile(r"(?<![0-9A-Z])[0-7][0-9A-HJKMNP-TV-Z]{25}(?![0-9A-Z])")
 RANDOM = re.compile(
@@ -35,7 +39,9 @@ NAME = re.compile(r"[^\W\d_]+(?:[-'\u2019.][^\W\d_]+)*\.?")
 REQUEST_LABEL = re.compile(
     r"\b(?:request|req|trace|correlation|message|call|transaction|invocation)\b|request|trace", re.I
 )
-SESSION_LABEL = re.compile(r"session|conversation|conv\b|thread|chat|sess|dialog|sitzung|sess[aã]o|sesi[oó]n", re.I)
+SESSION_LABEL = re.compile(
+    r"session|\bsid\b|conversation|conv\b|thread|chat|sess|dialog|sitzung|sess[aã]o|sesi[oó]n", re.I
+)
 NONCE_LABEL = re.compile(r"nonce|salt|seed|random|cache.?bust|entropy|padding|token|rnd", re.I)
 OWNER_LABEL = re.compile(
     r"\b(?:user|customer|client|patient|member|account)\W{0,3}(?:id|no|number|name)?\W{0,3}\Z", re.I
@@ -90,6 +96,16 @@ class Values:
         """The share of different values that pass a test."""
         found = set(self.texts)
         return sum(1 for text in found if test(text)) / len(found)
+
+    def called(self, label: "re.Pattern[str]") -> bool:
+        """The label stands before the values, or in most of them."""
+        return label.search(self.label) is not None or self.share(label.search) >= 0.8
+
+    def begin(self, pattern: "re.Pattern[str]") -> bool:
+        """Most values have this form, or begin one that ends in the constant words behind them."""
+        seen = set(zip(self.texts, self.wide, strict=True))
+        found = ((pattern.search(wide), len(text)) for text, wide in seen)
+        return sum(match is not None and match.start() < max(1, size) for match, size in found) >= 0.8 * len(seen)
 
     def steady(self, keys: Sequence[object]) -> bool:
         """Within a key (a day, a conversation) the value stays nearly always."""
@@ -162,22 +178,15 @@ def _timestamp(values: Values) -> bool:
     """A time of day that changes while a conversation lasts, or stands beside a date."""
     if _most(UUID)(values):
         return False
-    clock = _most(CLOCK)(values)
+    clock = values.begin(CLOCK)
     changes = (clock or _most(EPOCH)(values)) and not values.steady(values.talks)
     return changes or (clock and values.share(FIGURES.search) >= 0.5)
 
 
 def _date(values: Values) -> bool:
     """The form of a date, in figures; or one in words that stays for a day."""
-    seen = set(zip(values.texts, values.wide, strict=True))
-    figures = sum(_begins(FIGURES, text, wide) for text, wide in seen) >= 0.8 * len(seen)
-    words = sum(_begins(WORDY, text, wide) for text, wide in seen) >= 0.8 * len(seen)
-    return figures or (words and values.steady(_days(values)))
-
-
-def _begins(pattern: "re.Pattern[str]", text: str, wide: str) -> bool:
-    match = pattern.search(wide)
-    return match is not None and match.start() < max(1, len(text))
+    words = values.begin(WORDY) or values.share(NAMED_DAY.fullmatch) >= 0.8
+    return values.begin(FIGURES) or (words and values.steady(_days(values)))
 
 
 def _is_counter(values: Values) -> bool:
@@ -188,21 +197,21 @@ def _is_counter(values: Values) -> bool:
 def _session(values: Values) -> bool:
     if not _is_id(values):
         return False
-    if SESSION_LABEL.search(values.label):
+    if values.called(SESSION_LABEL):
         return True
-    return values.steady(values.talks) and not NONCE_LABEL.search(values.label)
+    return values.steady(values.talks) and not values.called(NONCE_LABEL)
 
 
 def _request_id(values: Values) -> bool:
-    if not _is_id(values) or NONCE_LABEL.search(values.label):
+    if not _is_id(values) or values.called(NONCE_LABEL):
         return False
     formed = values.share(lambda text: UUID.search(text) or ULID.search(text)) >= 0.8
-    return formed or bool(REQUEST_LABEL.search(values.label))
+    return formed or values.called(REQUEST_LABEL)
 
 
 def _number(values: Values) -> bool:
     found = values.share(lambda text: re.fullmatch(r"\W*\d[\d.,]*\W*", text) is not None) >= 0.9
-    return found and bool(NONCE_LABEL.search(values.label))
+    return found and values.called(NONCE_LABEL)
 
 
 def _owner(values: Values) -> bool:
