@@ -99,6 +99,8 @@ class Pulse:
     """Resident memory of the data process."""
     draining: bool = False
     """It takes no new work."""
+    reloaded: str | None = None
+    """What became of the last reload: `ok`, or why the settings were refused; None: there was none."""
     admission: str = "{}"
     """The door and the desks as JSON: what `/api/admission` shows."""
 

@@ -47,7 +47,8 @@ class Service:
     Raises ConfigError for settings that name files which cannot be read.
     """
 
-    # State: its parts, whether engines are looked for, and the wishes to stop (one for each signal).
+    # State: its parts, whether engines are looked for, the wishes to stop (one for each signal), and what became of the
+    # last reload.
     def __init__(self, settings: Settings, reread: Callable[[], Settings]) -> None:
         self._reread = reread
         self._searching = not settings.upstream
@@ -66,6 +67,7 @@ class Service:
         self._office = OfficeProcess(self._sender)
         self._listener = Listener(self._app, *split_address(settings.listen, "listen"))
         self._stops = asyncio.Queue[None]()
+        self._reloaded: str | None = None
 
     async def run(self) -> int:
         """Serves until told to stop. The exit code."""
@@ -133,8 +135,10 @@ class Service:
             settings = self._reread()
             self._app.reload(settings)
         except ConfigError as error:
+            self._reloaded = str(error)
             log.error("reload_refused", reason=str(error))
         else:
+            self._reloaded = "ok"
             log.info("reloaded", limits=len(settings.limit))
 
     def _state(self) -> Pulse:
@@ -143,6 +147,7 @@ class Service:
             malformed=self._listener.malformed,
             frames_lost=self._sender.lost,
             memory_bytes=memory_bytes(),
+            reloaded=self._reloaded,
         )
 
     def banner(self) -> Iterable[str]:

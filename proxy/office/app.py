@@ -1,4 +1,5 @@
-"""The admin listener: metrics, health and JSON for every panel. Reads only; whatever happens here, traffic goes on."""
+"""The admin listener: metrics, health, JSON for every panel, and the wish to reload. Whatever happens here, traffic
+goes on."""
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
@@ -49,9 +50,10 @@ def create(
     config: bytes,
     panels: Mapping[str, Panel],
     details: Details = lambda engine: {},
+    reload: Callable[[], None] = lambda: None,
 ) -> ASGIApp:
-    """The listener's application. `config` is JSON with its secrets masked."""
-    pages = _Pages(office, exposition, config, panels, details)
+    """The listener's application. `config` is JSON with its secrets masked; `reload` passes the wish on."""
+    pages = _Pages(office, exposition, config, panels, details, reload)
     routes = [
         Route("/", pages.index),
         Route("/metrics", pages.metrics),
@@ -60,6 +62,7 @@ def create(
         Route("/api/requests", pages.requests),
         Route("/api/engines", pages.engines),
         Route("/api/config", pages.config),
+        Route("/api/reload", pages.reload, methods=["GET", "POST"]),
         *(Route(f"/api/{name}", pages.panel) for name in panels),
     ]
     return _Guarded(Starlette(routes=routes), guard)
@@ -85,16 +88,23 @@ class _Pages:
     """The answers."""
 
     def __init__(
-        self, office: Office, exposition: Exposition, config: bytes, panels: Mapping[str, Panel], details: Details
+        self,
+        office: Office,
+        exposition: Exposition,
+        config: bytes,
+        panels: Mapping[str, Panel],
+        details: Details,
+        reload: Callable[[], None],
     ) -> None:
         self._office = office
         self._exposition = exposition
         self._config = config
         self._panels = panels
         self._details = details
+        self._reload = reload
 
     async def index(self, request: Request) -> Response:
-        names = ["metrics", "healthz", "readyz", "api/requests", "api/engines", "api/config"]
+        names = ["metrics", "healthz", "readyz", "api/requests", "api/engines", "api/config", "api/reload"]
         paths = "\n".join(f"/{name}" for name in (*names, *(f"api/{name}" for name in self._panels)))
         return PlainTextResponse(f"phasegate\n\n{paths}\n")
 
@@ -131,6 +141,13 @@ class _Pages:
 
     async def config(self, request: Request) -> Response:
         return Response(self._config, media_type="application/json")
+
+    async def reload(self, request: Request) -> Response:
+        """POST: limits and keys are read anew, files opened anew. GET: what became of the last time."""
+        if request.method == "POST":
+            self._reload()
+            return JSONResponse({"asked": True, "outcome": "GET /api/reload, a second later"}, status_code=202)
+        return JSONResponse({"last": self._office.pulse.reloaded})
 
     async def panel(self, request: Request) -> Response:
         name = request.url.path.removeprefix("/api/")

@@ -6,6 +6,7 @@ It lives as long as its end of the socketpair: when that closes it settles what 
 import asyncio
 import contextlib
 import json
+import os
 import signal
 import socket
 import sys
@@ -121,7 +122,12 @@ class _Desk:
             "prefixes": lambda: {**self._books.report(), **self._research.report},
         }
         config = self._hello.config.encode()
-        return app.create(self._office, self._exposition, guard, config, panels, self._scraper.details)
+        return app.create(
+            self._office, self._exposition, guard, config, panels, self._scraper.details, self._ask_reload
+        )
+
+    def _ask_reload(self) -> None:
+        os.kill(self._hello.pid, signal.SIGHUP)
 
     async def _tick(self) -> None:
         while True:

@@ -1,5 +1,5 @@
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import httpx
@@ -29,16 +29,27 @@ def made(pulse: Pulse | None = None) -> Office:
 
 
 def get(path: str, office: Office | None = None, guard: Guard = LOCAL, **headers: str) -> httpx.Response:
+    return ask("GET", path, lambda: None, office, guard, **headers)
+
+
+def ask(
+    method: str,
+    path: str,
+    reload: Callable[[], None],
+    office: Office | None = None,
+    guard: Guard = LOCAL,
+    **headers: str,
+) -> httpx.Response:
     shown = office or made()
     exposition = Exposition(Series(), lambda: shown.pulse, shown.lost, shown.failures)
     panels: Mapping[str, app.Panel] = {"admission": lambda: {"rules": []}}
-    admin = app.create(shown, exposition, guard, b'{"admin_token": "********"}', panels)
+    admin = app.create(shown, exposition, guard, b'{"admin_token": "********"}', panels, reload=reload)
 
-    async def ask() -> httpx.Response:
+    async def answer() -> httpx.Response:
         async with httpx.AsyncClient(transport=httpx.ASGITransport(admin), base_url="http://127.0.0.1:8801") as client:
-            return await client.get(path, headers=headers)
+            return await client.request(method, path, headers=headers)
 
-    return asyncio.run(ask())
+    return asyncio.run(answer())
 
 
 def ids(answer: httpx.Response) -> list[str]:
@@ -49,6 +60,21 @@ def test_the_first_page_names_every_other() -> None:
     for path in get("/").text.split()[1:]:
         assert get(path).status_code == 200, path
     assert "/api/admission" in get("/").text
+
+
+def test_a_reload_is_passed_on_and_its_outcome_can_be_asked_for() -> None:
+    wishes: list[int] = []
+    assert ask("POST", "/api/reload", lambda: wishes.append(1)).status_code == 202
+    assert wishes == [1]
+    refused = made(Pulse(at_s=1.0, reloaded="limit.max_concurrency: 0 is less than 1"))
+    assert get("/api/reload", refused).json() == {"last": "limit.max_concurrency: 0 is less than 1"}
+    assert get("/api/reload").json() == {"last": None}
+
+
+def test_a_foreign_page_cannot_make_it_reload() -> None:
+    wishes: list[int] = []
+    assert ask("POST", "/api/reload", lambda: wishes.append(1), origin="http://evil.example").status_code == 403
+    assert wishes == []
 
 
 def test_metrics_come_in_the_form_that_is_asked_for() -> None:
