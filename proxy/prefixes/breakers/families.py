@@ -21,9 +21,9 @@ RUN = 6
 SKETCH = 64
 """Hashes kept of a head: the standard error of the likeness is under .06."""
 
-ALIKE = 0.36
-"""Heads of one family share at least this part: variants of one prompt share over .8, examples in another order .75,
-heads with retrieved documents in them about .4; different prompts made of the same phrases share under .33."""
+ALIKE = 0.44
+"""Heads of one family share at least this part: variants of one prompt share over .8, examples in another order .7;
+different prompts made of the same phrases share up to .4."""
 
 LONGEST_HEAD = 40_000
 """Characters of a head that are read."""
