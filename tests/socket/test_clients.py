@@ -77,12 +77,11 @@ def test_the_openai_client_backs_off_as_told_and_succeeds():
                 answer = await client.chat.completions.create(model="m", messages=question)
                 return answer.choices[0].message.content
 
+            start = time.monotonic()
             for _ in range(PER_MINUTE):
                 assert await ask() == "Paris."
-            start = time.monotonic()
             assert await ask() == "Paris."
-            waited = time.monotonic() - start
-            assert 0.5 < waited < 2.5, "one place a second comes free"
+            assert 1.0 <= time.monotonic() - start < 5.0, "a place comes free a second after the first was taken"
             assert [one.outcome for one in left[-2:]] == [Outcome.SHED, Outcome.COMPLETED]
             refused = left[-2]
             assert (refused.status, refused.admission.rule, refused.admission.reason) == (
