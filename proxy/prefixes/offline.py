@@ -61,7 +61,7 @@ class Offline:
         self._chains = Chains(encode, block)
         self._finder = Finder(encode, block)
         self._columns = {"reuse": Column(block, capacities), "reuse_prompt_only": Column(block, capacities)}
-        self._curve = Curve()
+        self._curves = {"rate": Curve(), "rate_prompt_only": Curve()}
         self._families = Families(secret)
         self._samples: OrderedDict[str, deque[Document]] = OrderedDict()
         self._names: dict[str, str] = {}
@@ -80,7 +80,8 @@ class Offline:
         row: dict[str, Any] = {"id": name}
         for mode, kept in (("reuse", whole.keys), ("reuse_prompt_only", chain.keys)):
             row[mode] = dict(zip(labels, self._columns[mode].count(model, chain, kept), strict=True))
-        self._curve.add(chain.keys, chain.usable(self.block), whole.keys)
+        for curve, kept in zip(self._curves.values(), (whole.keys, chain.keys), strict=True):
+            curve.add(chain.keys, chain.usable(self.block), kept)
         self._tokens += chain.tokens
         self._span_s = [min(self._span_s[0], at_s), max(self._span_s[1], at_s)]
         row["family"] = self._file(Document(name, at_s, root, segments, answer), chain, row["reuse"]["inf"])
@@ -132,11 +133,15 @@ class Offline:
         return totals
 
     def _points(self) -> list[dict[str, Any]]:
-        """The curve around each capacity asked for, all engines as one cache."""
+        """The curves around each capacity asked for, all engines as one cache."""
         sizes = sorted({int(capacity * times) // self.block for capacity in self._capacities for times in SIZES})
         return [
-            {"capacity_tokens": size * self.block, "rate": round(rate, 4), "sampled": self._curve.every}
-            for size, rate in self._curve.points(sizes)
+            {
+                "capacity_tokens": size * self.block,
+                **{name: round(curve.rate(size), 4) for name, curve in self._curves.items()},
+                "sampled": self._curves["rate"].every,
+            }
+            for size in sizes
         ]
 
     def _family(self, name: str) -> dict[str, Any]:
@@ -162,7 +167,6 @@ class Trace:
 
     def __init__(self, block: int, capacities: Sequence[int]) -> None:
         self._column = Column(block, capacities)
-        self._curve = Curve()
         self._block = block
         self._capacities = tuple(capacities)
         self._seen: set[int] = set()

@@ -6,6 +6,7 @@ of their text leaves but masked excerpts, unless the text may be shown.
 """
 
 from collections import OrderedDict, defaultdict, deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -119,11 +120,17 @@ class Search:
         self._stray[family.root] = Filed(family, first.engine, first.model, deque(documents, maxlen=KEPT))
         return self._stray[family.root]
 
-    def report(self) -> dict[str, Any]:
-        """Families and breakers, as JSON can say them; no text of a prompt."""
+    def report(self, prefill_rates: Mapping[str, float] | None = None) -> dict[str, Any]:
+        """Families and breakers, as JSON can say them; no text of a prompt.
+
+        `prefill_rates`: fresh tokens a second of each engine, where known; then costs are told in seconds too.
+        """
+        rates = prefill_rates or {}
         filed = sorted(self._filed.values(), key=lambda one: -one.family.tokens)
         searched = (*filed, *self._stray.values())
-        found = [_breaker(one, breaker, self._share) for one in searched for breaker in one.breakers]
+        found = [
+            _breaker(one, breaker, self._share, rates.get(one.engine)) for one in searched for breaker in one.breakers
+        ]
         return {
             "offered": self._offered,
             "sampled": self._taken,
@@ -197,7 +204,7 @@ def _rest(filed: list[Filed]) -> list[dict[str, Any]]:
     return [{"family": OTHER, "families": len(filed), **sums}]
 
 
-def _breaker(filed: Filed, breaker: Breaker, share: float) -> dict[str, Any]:
+def _breaker(filed: Filed, breaker: Breaker, share: float, rate: float | None) -> dict[str, Any]:
     span_s = filed.documents[-1].at_s - filed.documents[0].at_s
     hours = max(span_s, 60.0) / 3600 * max(share, 1e-6)
     return {
@@ -207,4 +214,5 @@ def _breaker(filed: Filed, breaker: Breaker, share: float) -> dict[str, Any]:
         **breaker.row(),
         "requests_per_hour": round(len(breaker.ids) / hours, 1),
         "tokens_per_hour": round(breaker.tokens_saved / hours),
+        "seconds_per_hour": None if not rate else round(breaker.tokens_saved / hours / rate, 1),
     }

@@ -128,6 +128,8 @@ def _curve(report: dict[str, Any]) -> list[tuple[str, ...]]:
 
 
 def _cost(breaker: dict[str, Any], prefill_rate: float | None) -> str:
+    if breaker.get("seconds_per_hour") is not None:
+        return f"{breaker['seconds_per_hour']:,.1f} prefill seconds an hour"
     hourly = breaker.get("tokens_per_hour")
     if hourly is None:
         return f"{breaker['tokens_saved']:,} tokens"

@@ -60,6 +60,7 @@ def test_a_report_has_totals_families_breakers_and_the_curve():
     rates = [point["rate"] for point in report["curve"]]
     assert rates == sorted(rates)
     assert report["curve"][-1]["capacity_tokens"] == 400_000
+    assert all(point["rate_prompt_only"] <= point["rate"] for point in report["curve"])
 
 
 def test_prompts_of_small_families_are_searched_together():

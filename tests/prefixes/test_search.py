@@ -42,6 +42,14 @@ def test_a_breaker_is_found_and_priced_by_the_hour(search):
     assert breaker["requests_per_hour"] == pytest.approx(20 / 0.95, rel=0.01)
 
 
+def test_costs_are_told_in_seconds_where_the_engine_s_pace_is_known(search):
+    offer(search, 20, every_s=180.0)
+    search.step()
+    (unknown,), (known,) = search.report()["breakers"], search.report({"e": 1_000.0})["breakers"]
+    assert unknown["seconds_per_hour"] is None
+    assert known["seconds_per_hour"] == pytest.approx(known["tokens_per_hour"] / 1_000, abs=0.1)
+
+
 def test_no_text_of_a_prompt_leaves(search):
     offer(search, 20)
     while search.step():

@@ -34,6 +34,7 @@ def test_an_audit_of_an_engine_says_what_was_delivered():
 
 def test_a_price_is_told_in_what_is_known():
     assert sentence(BREAKER).endswith("saves 82,000 tokens an hour")
+    assert sentence({**BREAKER, "seconds_per_hour": 41.04}).endswith("saves 41.0 prefill seconds an hour")
     assert sentence({**BREAKER, "tokens_per_hour": None}).endswith("saves 1,000 tokens")
 
 

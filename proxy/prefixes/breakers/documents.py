@@ -112,6 +112,11 @@ class Parting:
         return not mine.marker and not other.marker and bool(mine.role) and mine.role == other.role
 
     @property
+    def place(self) -> Segment:
+        """Whose words part: the later prompt's segment, or the next one that is no frame."""
+        return next((one for one in self.later.whole()[self.index :] if one.role), self.mine)
+
+    @property
     def position(self) -> int:
         """Characters of the rendered text on which they agree."""
         return len(text_of(self.later.whole()[: self.index])) + self.char

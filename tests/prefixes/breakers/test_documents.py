@@ -41,6 +41,14 @@ def test_a_prompt_that_goes_on_where_another_one_ended_does_not_part_from_it():
     assert parting(first, first) is None
 
 
+def test_where_a_message_is_missing_the_next_words_are_the_place():
+    one = document(chat(("user", "a"), ("tool", "b")))
+    found = parting(document(chat(("user", "a"), ("assistant", "c"))), one)
+    assert (found.mine.role, found.place.role, found.place.message) == ("", "assistant", 1)
+    alone = parting(document(chat(("user", "a"))), one)
+    assert alone.place == alone.mine
+
+
 def test_an_image_against_words_cannot_be_compared():
     picture = document(Prompt(messages=(Message("user", (Part("image", "u"),)),)))
     assert not parting(picture, document(chat(("user", "words")))).comparable
