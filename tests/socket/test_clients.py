@@ -60,6 +60,7 @@ async def phasegate(**limits: Any) -> AsyncIterator[tuple[str, list[Finished]]]:
         try:
             yield f"http://127.0.0.1:{listener.addresses[0][1]}", left
         finally:
+            listener.stop_accepting()
             listener.abort()
             await app.aclose()
             await asyncio.sleep(HANG_UP_S)
@@ -111,8 +112,7 @@ def test_the_openai_client_shows_why_a_prompt_is_too_long():
 
 def test_the_ollama_client_shows_the_message():
     async def main() -> None:
-        async with phasegate(max_prompt_tokens=100) as (address, left):
-            client = ollama.AsyncClient(host=address)
+        async with phasegate(max_prompt_tokens=100) as (address, left), ollama.AsyncClient(host=address) as client:
             with pytest.raises(ollama.ResponseError) as caught:
                 await client.chat(model="m", messages=[{"role": "user", "content": "Why? " * 2000}])
             assert caught.value.status_code == 400
