@@ -1,7 +1,8 @@
 """The side that called us: one ASGI connection, as an exchange uses it.
 
-Bytes are handed on as they come. The listener may put two things into `scope["extensions"]`: `phasegate.target`, the
-request target's exact bytes, and `phasegate.abort`, which breaks the response off so that the client can tell.
+Bytes are handed on as they come. The listener may put three things into `scope["extensions"]`: `phasegate.target`, the
+request target's exact bytes, `phasegate.abort`, which breaks the response off so that the client can tell, and
+`phasegate.gone`, which is told whom to call when the client leaves.
 """
 
 import asyncio
@@ -92,19 +93,19 @@ class Client:
             pass
         self.gone = True
 
-    async def start(self, status: int, headers: Headers) -> None:
+    def start(self, status: int, headers: Headers) -> Awaitable[None]:
         """Send status and headers."""
         self.status = status
-        await self._send({"type": "http.response.start", "status": status, "headers": headers})
+        return self._send({"type": "http.response.start", "status": status, "headers": headers})
 
-    async def send(self, data: bytes) -> None:
+    def send(self, data: bytes) -> Awaitable[None]:
         """Send a piece of the response's body; waits while the client reads slowly."""
-        await self._send({"type": "http.response.body", "body": data, "more_body": True})
+        return self._send({"type": "http.response.body", "body": data, "more_body": True})
 
-    async def end(self) -> None:
+    def end(self) -> Awaitable[None]:
         """End the response in due form."""
         self.ended = True
-        await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+        return self._send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def answer(self, status: int, headers: Headers, body: bytes) -> None:
         """A whole response of our own."""
@@ -115,27 +116,49 @@ class Client:
 
     def abort(self) -> None:
         """Break the response off: the client must be able to tell that it is not whole."""
-        abort = self._scope.get("extensions", {}).get("phasegate.abort")
+        abort = self.extension("phasegate.abort")
         if abort is not None:
             abort()
 
+    def extension(self, name: str) -> Callable[..., None] | None:
+        """What the listener offers under this name."""
+        offered: Callable[..., None] | None = self._scope.get("extensions", {}).get(name)
+        return offered
+
 
 class Watch:
-    """Looks out for the client's leaving while the exchange does something else."""
+    """Looks out for the client's leaving while the exchange does something else.
 
-    __slots__ = ("_task",)
+    Where the listener calls us (`phasegate.gone`) nothing runs meanwhile; else a task waits for ASGI's word.
+    """
+
+    # State: whom to tell (None: nobody any more), and the task.
+    __slots__ = ("_client", "_leave", "_task")
 
     def __init__(self, client: Client, leave: Callable[[], None]) -> None:
-        self._task = asyncio.ensure_future(self._look(client, leave))
-
-    @staticmethod
-    async def _look(client: Client, leave: Callable[[], None]) -> None:
-        await client.left()
-        leave()
+        self._client = client
+        self._leave: Callable[[], None] | None = leave
+        self._task: asyncio.Task[None] | None = None
+        when_gone = client.extension("phasegate.gone")
+        if when_gone is not None:
+            when_gone(self._gone)
+        else:
+            self._task = asyncio.ensure_future(self._look())
 
     def close(self) -> None:
         """Look no longer."""
-        self._task.cancel()
+        self._leave = None
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _look(self) -> None:
+        await self._client.left()
+        self._gone()
+
+    def _gone(self) -> None:
+        self._client.gone = True
+        if self._leave is not None:
+            self._leave()
 
 
 def _target(scope: Scope) -> bytes:

@@ -251,7 +251,9 @@ class Exchange:
             async for chunk in answer:
                 t = guard.heard_ns = now()
                 recorder.read(t, len(chunk))
-                await self._send(chunk if strip is None else strip.feed(chunk), t)
+                data = chunk if strip is None else strip.feed(chunk)
+                if data and not client.gone:
+                    await self._taken(client.send(data), t)
                 tap.feed(t, chunk)
                 if recorder.first_token_ns is not None and not self._first_told:
                     self._first_token(engine, permit, t)
@@ -259,17 +261,13 @@ class Exchange:
             recorder.body_end(t)
         finally:
             # What was held back is the engine's too, whole or not; a client that does not read gets nothing more.
-            if strip is not None and not guard.sending:
-                await self._send(strip.close(), now())
+            if strip is not None and not guard.sending and not client.gone and (data := strip.close()):
+                await self._taken(client.send(data), now())
         await self._taken(client.end(), now())
         tap.close(t)
         return judge(answer.status, recorder.error, tap.complete)
 
     # --- what comes between ---
-
-    async def _send(self, data: bytes, t: int) -> None:
-        if data and not self.client.gone:
-            await self._taken(self.client.send(data), t)
 
     async def _taken(self, sending: Awaitable[None], t: int) -> None:
         """Something has been sent since `t`: what that took, the client took."""
@@ -323,8 +321,9 @@ class Exchange:
     def _end(self, outcome: Outcome, why: str | None) -> None:
         """The one record, and everybody who must hear of the end hears of it."""
         self.guard.close()
-        if self._watch is not None:
-            self._watch.close()
+        watch, self._watch = self._watch, None  # it knows us: an exchange that is over is freed at once
+        if watch is not None:
+            watch.close()
         now, recorder, engine, permit = self._clock.now_ns(), self.recorder, self._engine, self._permit
         timeline = recorder.end(now)
         evidence, rivals = Evidence(), NOBODY

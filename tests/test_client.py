@@ -172,6 +172,18 @@ def test_an_abort_is_the_listeners_and_nothing_elsewhere() -> None:
     assert broken == ["off"]
 
 
+def test_a_watch_asks_the_listener_where_it_can_tell_and_needs_no_task() -> None:
+    told: list[str] = []
+    asked: list[Any] = []
+    one = client(extensions={"phasegate.gone": asked.append})
+    watch = Watch(one, lambda: told.append("left"))
+    asked[0]()
+    assert (told, one.gone) == (["left"], True)
+    watch.close()
+    asked[0]()
+    assert told == ["left"]
+
+
 def test_a_watch_tells_of_the_leaving_once_and_not_after_it_was_closed() -> None:
     told: list[str] = []
 

@@ -7,6 +7,7 @@ HTTP/1.1 clients get chunks or a length; HTTP/1.0 clients a length, or a body th
 import asyncio
 import socket
 import struct
+from collections.abc import Callable
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
@@ -23,13 +24,14 @@ class Cycle(RequestResponseCycle):
     """One request and its response.
 
     Mutable state beside uvicorn's: `_left`, bytes that are still due (None: the framing does not say), whether the
-    response has no body by its nature, and `_held`, the head and what followed it in the same turn of the loop: they go
-    out as one write, for each write is a system call.
+    response has no body by its nature, `_held`, the head and what followed it in the same turn of the loop: they go
+    out as one write, for each write is a system call; and whom to tell when the client leaves.
     """
 
     _left: int | None = None
     _bodiless = False
     _held = b""
+    _tell: Callable[[], None] | None = None
 
     async def send(self, message: Any) -> None:
         """ASGI's `send`: waits while the client reads slowly, drops what a client that left would get."""
@@ -41,6 +43,33 @@ class Cycle(RequestResponseCycle):
             self._head(message["status"], message.get("headers", ()))
         else:
             self._body(message.get("body", b""), message.get("more_body", False))
+
+    def when_gone(self, tell: Callable[[], None]) -> None:
+        """Calls `tell` when the client leaves before the response is complete; the request's body must have been read.
+
+        In the loop's next turn where it has left already.
+        """
+        self._tell = tell
+        if self.disconnected:
+            asyncio.get_running_loop().call_soon(tell)
+        else:
+            self.flow.resume_reading()  # a socket that is not read does not tell of a client's leaving
+
+    def extensions(self) -> dict[str, Any]:
+        """What the application may ask of the connection."""
+        return {"phasegate.gone": self.when_gone, "phasegate.abort": self.abort}
+
+    def forget(self) -> None:
+        """The response is over: scope and cycle no longer know each other, so that both are freed at once."""
+        for name in self.extensions():
+            self.scope["extensions"].pop(name, None)
+
+    def gone(self) -> None:
+        """The connection is lost."""
+        self.disconnected = not self.response_complete
+        self.message_event.set()
+        if self.disconnected and self._tell is not None:
+            self._tell()
 
     def abort(self) -> None:
         """Breaks the response off; nothing more is sent."""
@@ -125,5 +154,6 @@ class Cycle(RequestResponseCycle):
             self._write(b"0\r\n\r\n")
         self._flush()
         self.response_complete = True
+        self._tell = None
         self.message_event.set()
         self.on_response()

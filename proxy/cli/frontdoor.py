@@ -8,6 +8,7 @@ body. Malformed HTTP never reaches the application: it is answered here and coun
 What the application finds in `scope["extensions"]`:
 
     phasegate.target  the exact bytes of the request target, in origin form
+    phasegate.gone    takes a function, and calls it when the client leaves before it was answered whole
     phasegate.abort   breaks the response off so that the client can tell: chunks stay without the last one, a length
                       stays unmet, and a body that only the connection's end delimits is reset
 
@@ -120,8 +121,7 @@ class FrontDoor(HttpToolsProtocol):
         if self._running is not None:
             cycles.append(self._running)
         for cycle in cycles:
-            cycle.disconnected = not cycle.response_complete
-            cycle.message_event.set()
+            cycle.gone()
         super().connection_lost(exc)
 
     def shutdown(self) -> None:
@@ -181,6 +181,8 @@ class FrontDoor(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         """The running exchange has answered: the connection closes, or the next exchange begins."""
         done, self._running = self._running, None
+        if done is not None:
+            done.forget()
         if done is not None and not done.keep_alive:
             self._part(unread=done.more_body)
         super().on_response_complete()
@@ -261,7 +263,7 @@ class FrontDoor(HttpToolsProtocol):
             path=urllib.parse.unquote(path.partition(b"#")[0].decode("latin-1")),
             raw_path=path,
             query_string=query,
-            extensions={"phasegate.target": target, "phasegate.abort": cycle.abort},
+            extensions={"phasegate.target": target, **cycle.extensions()},
         )
         return cycle
 

@@ -10,6 +10,7 @@ import uvloop
 from proxy.cli import USAGE
 from proxy.cli.config import FILE, loaded, read
 from proxy.cli.service import Service
+from proxy.collector import calm
 from proxy.config import ConfigError, Settings
 from proxy.office.logs import configure
 
@@ -56,4 +57,5 @@ async def _serve(settings: Settings, reread: Callable[[], Settings]) -> int:
     except (ConfigError, OSError) as error:  # a CA file, a vocabulary: read where they are needed
         click.echo(f"phasegate: {error}", err=True)
         return USAGE
+    calm()
     return await service.run()

@@ -21,6 +21,7 @@ from starlette.types import ASGIApp
 
 from proxy.attribution.ladder import attribute
 from proxy.clock import Clock, SystemClock
+from proxy.collector import calm
 from proxy.errors import ProxyError
 from proxy.exporters.books import BooksExporter
 from proxy.exporters.carry import dump, load
@@ -56,6 +57,7 @@ def main(fd: int, memory_fd: int) -> None:
     for name in (signal.SIGINT, signal.SIGTERM):  # sent to the whole group; the keeper says when it is over
         signal.signal(name, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until there are files to reopen
+    calm()
     asyncio.run(serve(socket.socket(fileno=fd), Memory(memory_fd), SystemClock()))
 
 

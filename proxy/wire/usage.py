@@ -39,24 +39,26 @@ class UsageFilter:
     of it: a longer one is passed on, and nothing is taken out any more. Comments inside the event taken out stay.
     """
 
-    # State: the open block, whether the last block was taken out and ended in CR, so that its LF may follow, and
-    # whether the limit was hit.
-    __slots__ = ("_blocks", "_limit", "_orphan", "_stopped")
+    # State: the open block, whether the last block was taken out and ended in CR, so that its LF may follow, whether
+    # neither is so (`_plain`), and whether the limit was hit.
+    __slots__ = ("_blocks", "_limit", "_orphan", "_plain", "_stopped")
 
     def __init__(self, limit: int = HELD_LIMIT) -> None:
         self._blocks = Blocks()
         self._limit = limit
         self._orphan = False
+        self._plain = True
         self._stopped = False
 
     def feed(self, data: bytes) -> bytes:
         """What may be sent on by now."""
-        if self._stopped:
+        if self._stopped or (self._plain and _harmless(data)):
             return data
         passed = b"".join(self._kept(block) for block in self._blocks.feed(data))
         if len(self._blocks) > self._limit:
             self._stopped = True
             passed += self.close()
+        self._plain = not len(self._blocks) and not self._orphan
         return passed
 
     def close(self) -> bytes:
@@ -73,6 +75,11 @@ class UsageFilter:
         # A line end in front belongs to the event before: its CRLF was cut between two reads.
         before = b"\n" if block.startswith(b"\n") else b""
         return before + b"".join(line for line in block.splitlines(keepends=True) if line.startswith(b":"))
+
+
+def _harmless(data: bytes) -> bool:
+    """The usual read: whole events, none of which can be the one."""
+    return data.endswith(b"\n\n") and b'"usage"' not in data and b"\r" not in data
 
 
 def _is_usage(frame: Frame | None) -> bool:

@@ -181,6 +181,48 @@ def test_a_client_that_leaves_is_missed_by_the_running_exchange_also_when_anothe
     run(main)
 
 
+@pytest.mark.parametrize("before", [False, True], ids=["while it is watched", "before it is watched"])
+def test_a_client_that_leaves_is_told_of_once_to_whoever_asked(before: bool) -> None:
+    async def main(loop: VirtualLoop) -> None:
+        left: list[str] = []
+        asks, ends = asyncio.Event(), asyncio.Event()
+
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            await asks.wait()
+            scope["extensions"]["phasegate.gone"](lambda: left.append(scope["path"]))
+            await ends.wait()
+
+        it = Visit(app, loop)
+        await it.send(GET)
+        if before:
+            await it.leave()
+        asks.set()
+        await turns()
+        await it.leave()
+        assert left == ["/a"]
+        ends.set()
+
+    run(main)
+
+
+def test_a_client_that_leaves_after_its_answer_is_told_of_to_nobody() -> None:
+    async def main(loop: VirtualLoop) -> None:
+        left: list[str] = []
+
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            scope["extensions"]["phasegate.gone"](lambda: left.append(scope["path"]))
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            await send({"type": "http.response.body", "body": b""})
+            assert "phasegate.gone" not in scope["extensions"]
+
+        it = Visit(app, loop)
+        await it.send(GET)
+        await it.leave()
+        assert left == []
+
+    run(main)
+
+
 def test_many_waiting_requests_pause_reading() -> None:
     async def main(loop: VirtualLoop) -> None:
         app = Echo()
