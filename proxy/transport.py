@@ -5,7 +5,8 @@ no header of its own, no URL to quote, no redirect, no environment proxy, no req
 and it costs a third of the time.
 
 What stands in `request.extensions`: `target` (httpx's: the raw request target), `timeout` (httpx's: `connect`,
-seconds), `sent` (ours: called when the whole request is handed to the operating system).
+seconds), `sent` (ours: called when a request in memory is about to be handed to the operating system, and when one that
+it did not take at once has been handed over whole).
 """
 
 import asyncio
