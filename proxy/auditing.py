@@ -21,8 +21,8 @@ LONG = 4_096
 """New characters of a prompt that are tokenised off the loop: below, the hand-over costs more than the work."""
 
 LONGEST = 2_000_000
-"""Characters of a prompt that is audited. The match is bounded at 131k tokens, which is a quarter of that in English and
-all of it in text of short tokens; what is longer is no prompt that a window holds."""
+"""Characters of a prompt that is audited. The match is bounded at 131k tokens, which is a quarter of that in English
+and all of it in text of short tokens; what is longer is no prompt that a window holds."""
 
 SAMPLE_A_MINUTE = 120
 """Prompts a minute that go to the office's search; it looks at no more."""

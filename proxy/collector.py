@@ -3,8 +3,8 @@
 import gc
 
 YOUNG = 20_000
-"""New objects between two looks: those of a hundred requests in flight, so that what lives as long as a request is freed
-by its count and not walked first (Python's 700 are three requests)."""
+"""New objects between two looks: those of a hundred requests in flight, so that what lives as long as a request is
+freed by its count and not walked first (Python's 700 are three requests)."""
 OLDER = 50
 """Looks of one generation until the next older one is walked too."""
 
