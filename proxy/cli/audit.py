@@ -13,10 +13,12 @@ from urllib.request import urlopen
 import click
 
 from proxy.cli import UNREACHABLE, USAGE
+from proxy.prefixes.canon import Encode
 from proxy.prefixes.ledger import Books
 from proxy.prefixes.offline import Offline, Trace
 from proxy.prefixes.wording import headline, table
 from proxy.records import PrefixVerdict
+from proxy.tokens.pieces import pieces
 from proxy.tokens.vocabularies import load
 from proxy.wire.request import read_facts
 from proxy.wire.routes import classify
@@ -105,7 +107,7 @@ def _trace(path: Path, block: int, capacities: tuple[int, ...]) -> dict[str, Any
 
 
 def _file(path: Path, block: int, capacities: tuple[int, ...]) -> dict[str, Any]:
-    audit = Offline(load(ENCODING).encode_ordinary, block, capacities, secrets.token_bytes(16))
+    audit = Offline(_encoder(), block, capacities, secrets.token_bytes(16))
     books = Books()
     read = skipped = recorded = 0
     for line in _lines(path):
@@ -120,6 +122,12 @@ def _file(path: Path, block: int, capacities: tuple[int, ...]) -> dict[str, Any]
         return books.report()
     click.echo("searching for what breaks prefixes", err=True)
     return audit.report(list(audit.breakers()))
+
+
+def _encoder() -> Encode:
+    """Text to tokens, in pieces of bounded work: a file may hold anything."""
+    encode = load(ENCODING).encode_ordinary
+    return lambda text: [token for piece in pieces(text) for token in encode(piece)]
 
 
 def _settled(books: Books, line: dict[str, Any]) -> bool:

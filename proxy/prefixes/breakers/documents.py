@@ -174,17 +174,21 @@ def shingles(text: str, size: int, every: int = 1) -> set[int]:
     times, eight times counts once more each time: a long monotony weighs something too.
     """
     found = _WORD.findall(text.lower())
-    chosen = {word for word in set(found) if crc32(word.encode()) % every == 0}
+    chosen = {word for word in set(found) if _hash(word) % every == 0}
     starts = [k for k in range(len(found) - size + 1) if found[k] in chosen]
     counts = Counter([" ".join(found[k : k + size]) for k in starts or [0]])
-    return {crc32(run.encode(), turn) for run, count in counts.items() for turn in range(count.bit_length())}
+    return {_hash(run, turn) for run, count in counts.items() for turn in range(count.bit_length())}
+
+
+def _hash(text: str, seed: int = 0) -> int:
+    return crc32(text.encode("utf-8", "surrogatepass"), seed)
 
 
 def canonical(text: str) -> str | None:
     """A JSON value with its keys sorted; None where the text is no JSON."""
     try:
         return json.dumps(json.loads(text), sort_keys=True)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
 
 

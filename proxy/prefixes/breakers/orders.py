@@ -22,6 +22,9 @@ ITEM = 24
 SHARED = 3
 """Items that two texts must have in common: two may be swapped by chance."""
 
+OPENINGS = 1_000
+"""Brackets of one text at which an object is looked for; code has many, and each costs a try."""
+
 SEPARATORS = ("\n\n", "\n")
 """What parts the items of a list, the coarser first."""
 
@@ -83,11 +86,13 @@ def _with(first: dict[str, str], text: str) -> str:
 def objects(text: str) -> list[tuple[int, int]]:
     """Where the outermost JSON objects and lists of a text begin and end."""
     found, at = [], 0
-    while (match := _OPENING.search(text, at)) is not None:
+    for _ in range(OPENINGS):
+        if (match := _OPENING.search(text, at)) is None:
+            break
         try:
             _, at = _DECODER.raw_decode(text, match.start())
             found.append((match.start(), at))
-        except ValueError:
+        except (ValueError, RecursionError):
             at = match.end()
     return found
 

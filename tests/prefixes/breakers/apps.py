@@ -189,7 +189,7 @@ class App:
     write: Write
     kinds: tuple[str, ...] = ()
     """What may be said of its breaker, the best word first; empty: it has none."""
-    requests: int = 60
+    requests: int = 44
     turns: int = 1
     """Longest conversation."""
     gap_s: float = 900.0
@@ -558,7 +558,7 @@ BROKEN = [
     transformed("double_blanks", lambda system: system.replace(". ", ".  ").replace("\n- ", "\n-  "), "whitespace"),
     transformed("blank_lines", lambda system: system.replace("\n", "\n\n"), "whitespace"),
     transformed("line_tails", lambda system: system.replace("\n", " \n"), "trailing_space whitespace"),
-    transformed("text_tail", lambda system: system + " ", "trailing_space whitespace"),
+    transformed("text_tail", lambda system: system + " ", "trailing_space whitespace", requests=60),
     transformed("byte_order", lambda system: "\ufeff" + system, "bom"),
     transformed("composition", lambda system: unicodedata.normalize("NFD", system), "unicode_norm"),
     App("tool_order", _tool_order, ("tool_order",), turns=3),
@@ -572,7 +572,7 @@ BROKEN = [
     App("documents_system", _documents("documents_system", "system"), ("docs_before_instructions",)),
     App("documents_raw", _documents("documents_raw", "raw"), ("docs_before_instructions",)),
     App("image", _image, ("image_before_text",)),
-    App("stripped", _stripped, ("think_stripped",), turns=6, answer=_thinking),
+    App("stripped", _stripped, ("think_stripped",), turns=6, requests=60, answer=_thinking),
     App("window", _window, ("history_truncated",), turns=10, requests=90),
     App("stamped", _stamped, ("history_rewritten", "timestamp"), turns=6),
     App("elided", _elided, ("history_rewritten",), turns=6),

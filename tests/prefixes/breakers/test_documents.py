@@ -96,6 +96,11 @@ def test_the_head_is_what_the_application_wrote():
     assert lead_of(()) == ()
 
 
+def test_text_that_is_no_text_does_no_harm():
+    assert len(shingles("\ud800 one two", 3)) == 1
+    assert canonical("[" * 100_000) is None
+
+
 def test_keys_are_sorted_and_what_is_no_json_is_none():
     assert canonical('{"b": 1, "a": {"d": 2, "c": 3}}') == '{"a": {"c": 3, "d": 2}, "b": 1}'
     assert canonical("{") is None

@@ -77,7 +77,7 @@ def test_excerpts_show_the_form_and_not_the_text(finder, encode):
 def test_a_breaker_says_where_it_stands(finder):
     (breaker,) = finder.breakers(app_of("request_uuid").documents(mended=False))
     row = breaker.row()
-    assert (row["message"], row["role"], row["fix"], row["requests"]) == (0, "system", "move", 60)
+    assert (row["message"], row["role"], row["fix"], row["requests"]) == (0, "system", "move", 44)
     assert row["position_chars"] < row["char"] + len("<|im_start|>system\n")
     assert row["position_tokens"] > 10
     assert row["hit_rate_then"] > 0.8

@@ -77,6 +77,11 @@ def test_objects_are_found_in_text_and_brackets_are_not():
     assert [text[begin:end] for begin, end in objects(text)] == ['{"a": {"b": 1}}', "[1, 2]"]
 
 
+def test_of_very_many_brackets_some_are_tried():
+    assert objects("[" * 5_000) == []
+    assert len(objects("[1] " * 5_000)) == 1_000
+
+
 def test_objects_with_other_values_are_not_the_same():
     assert not same_objects('{"a": 1, "b": 2}', '{"a": 1, "b": 3}', 14)
     assert not same_objects("no object", "none here", 3)
