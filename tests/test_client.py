@@ -1,7 +1,6 @@
 """One ASGI connection as an exchange uses it."""
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -197,21 +196,4 @@ def test_a_watch_tells_of_the_leaving_once_and_not_after_it_was_closed() -> None
 
     asyncio.run(watched(close=False))
     asyncio.run(watched(close=True))
-    assert told == ["left"]
-
-
-def test_where_the_listener_tells_of_a_leaving_nothing_runs_meanwhile() -> None:
-    told: list[str] = []
-    asked: list[Callable[[], None]] = []
-
-    async def watched() -> None:
-        one = client(extensions={"phasegate.gone": asked.append})
-        watch = Watch(one, lambda: told.append("left"))
-        assert len(asyncio.all_tasks()) == 1
-        asked[0]()
-        assert one.gone
-        watch.close()
-        asked[0]()
-
-    asyncio.run(watched())
     assert told == ["left"]

@@ -88,7 +88,7 @@ class ScriptedClient:
         """Play one request to its end: the app has returned."""
         exchange = _AsgiExchange(self._loop, request, self._send_ns)
         try:
-            await self._app(scope_of(request, exchange.abort), exchange.receive, exchange.send)
+            await self._app(scope_of(request, exchange.abort, exchange.when_gone), exchange.receive, exchange.send)
         except Exception as error:  # an app that raises breaks the connection off; the test may ask why
             exchange.answer.raised = error
         return exchange.close()
@@ -98,13 +98,14 @@ class _AsgiExchange:
     """The server's half of one exchange."""
 
     def __init__(self, loop: VirtualLoop, request: Request, send_ns: int) -> None:
-        # All state: pieces still to hand over, whether the connection is over, and what was seen.
+        # All state: pieces still to hand over, whether the connection is over, whom to tell of that, and what was seen.
         self._loop = loop
         self._request = request
         self._send_ns = send_ns
         began = loop.clock.now_ns()
         self._left = [(began + at, data) for at, data in request.pieces]
         self._over = asyncio.Event()
+        self._tell: Callable[[], None] | None = None
         self.answer = Answer(began, self._left[-1][0] if self._left else began)
         self._leaving = None
         if request.leaves_ns is not None:
@@ -114,6 +115,14 @@ class _AsgiExchange:
         if not self._over.is_set():
             self.answer.left_ns = self._loop.clock.now_ns()
             self._over.set()
+            if self._tell is not None:
+                self._tell()
+
+    def when_gone(self, tell: Callable[[], None]) -> None:
+        """The app wants to be told when the client leaves."""
+        self._tell = tell
+        if self.answer.left_ns is not None:
+            self._loop.call_soon(tell)
 
     async def receive(self) -> MutableMapping[str, Any]:
         if (self._left or not self._request.pieces) and (message := await self._piece()) is not None:
@@ -177,8 +186,15 @@ def _begun(request: Request) -> Request:
     return Request(request.method, request.target, request.headers, ((0, b""),), request.leaves_ns)
 
 
-def scope_of(request: Request, abort: Callable[[], None] = lambda: None) -> Scope:
-    """The ASGI scope that the product's own server makes of a request; `abort` breaks the connection off."""
+def scope_of(
+    request: Request,
+    abort: Callable[[], None] = lambda: None,
+    when_gone: Callable[[Callable[[], None]], None] = lambda tell: None,
+) -> Scope:
+    """The ASGI scope that the product's own server makes of a request.
+
+    `abort` breaks the connection off; `when_gone` takes what is to be called when the client leaves.
+    """
     path, _, query = request.target.partition("?")
     return {
         "type": "http",
@@ -194,7 +210,11 @@ def scope_of(request: Request, abort: Callable[[], None] = lambda: None) -> Scop
         "client": ("127.0.0.1", 50000),
         "server": ("127.0.0.1", 8800),
         "state": {},
-        "extensions": {"phasegate.target": request.target.encode("latin-1"), "phasegate.abort": abort},
+        "extensions": {
+            "phasegate.target": request.target.encode("latin-1"),
+            "phasegate.abort": abort,
+            "phasegate.gone": when_gone,
+        },
     }
 
 
