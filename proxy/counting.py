@@ -1,7 +1,6 @@
 """The desks' furniture: vocabularies loaded once, meters shared by all engines, one thread for long prompts."""
 
 import importlib
-import secrets
 from concurrent.futures import ThreadPoolExecutor
 
 from proxy.config import ConfigError, Tokens
@@ -37,7 +36,7 @@ class Furniture:
         return [token for piece in pieces(text) for token in self._default_encoder.encode_ordinary(piece)]
 
     def _meter(self, name: str) -> Meter:
-        return Meter(name, self._encoder(name), Cache(CACHE_BYTES, secrets.token_bytes(32)), self._run)
+        return Meter(name, self._encoder(name), Cache(CACHE_BYTES), self._run)
 
     def _encoder(self, name: str) -> Encoder:
         if name in VOCABULARIES:

@@ -7,7 +7,7 @@ UTF-8 bytes, at about a nanosecond each.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 
@@ -116,6 +116,8 @@ def measure(encoder: Encoder, text: str, data: bytes) -> Shape:
     )
 
 
-def total(shapes: Iterable[Shape]) -> Shape:
+def total(shapes: Sequence[Shape]) -> Shape:
     """The sum of shapes; of none, the empty shape."""
-    return Shape(*map(sum, zip(NOTHING, *shapes, strict=True)))
+    if len(shapes) < 2:
+        return shapes[0] if shapes else NOTHING
+    return Shape._make(map(sum, zip(*shapes, strict=True)))

@@ -5,7 +5,6 @@ millisecond while large prompts are counted beside it: its worst lateness is wha
 """
 
 import asyncio
-import os
 import random
 import statistics
 import time
@@ -115,7 +114,7 @@ async def main() -> None:
     encoding = load(DEFAULT)
     print(f"loading {DEFAULT} {time.perf_counter() - start:.2f} s")
     with ThreadPoolExecutor(1, "counting") as executor:
-        desk = Desk(Meter(DEFAULT, encoding, Cache(32 << 20, os.urandom(16)), off_loop(executor)))
+        desk = Desk(Meter(DEFAULT, encoding, Cache(32 << 20), off_loop(executor)))
         await small_chat(desk)
         await large_prompts(desk)
 

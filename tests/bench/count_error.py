@@ -10,7 +10,6 @@ import argparse
 import asyncio
 import gzip
 import json
-import os
 from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import Any
 
@@ -50,7 +49,7 @@ def truth(client: httpx.Client, body: dict[str, Any]) -> int | None:
 
 
 async def play(client: httpx.Client, executor: Executor, model: str, seed: int, n: int) -> list[tuple[TokenCount, int]]:
-    desk = Desk(Meter(DEFAULT, load(DEFAULT), Cache(1 << 24, os.urandom(16)), off_loop(executor)))
+    desk = Desk(Meter(DEFAULT, load(DEFAULT), Cache(1 << 24), off_loop(executor)))
     played = []
     for body in corpus.chats(seed, n):
         count = await desk.count(facts(body))

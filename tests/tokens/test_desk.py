@@ -18,7 +18,7 @@ async def inline(work: Callable[[], list[Shape]]) -> list[Shape]:
 
 
 def meter(name: str = "cl100k_base") -> Meter:
-    return Meter(name, load(name), Cache(1 << 20, b"k"), inline)
+    return Meter(name, load(name), Cache(1 << 20), inline)
 
 
 def facts(prompt: Prompt | None, model: str = "m1", kind: str = "chat", prompts: int = 1) -> RequestFacts:

@@ -37,7 +37,7 @@ def words(n: int) -> str:
 
 def test_a_text_is_measured_once_however_often_it_comes() -> None:
     watched = Watched()
-    meter = Meter("chars", watched, Cache(1 << 20, b"k"), inline)
+    meter = Meter("chars", watched, Cache(1 << 20), inline)
 
     async def chat() -> list[Shape]:
         return [await meter.measure(["system prompt", f"turn {n}"]) for n in range(3)]
@@ -48,7 +48,7 @@ def test_a_text_is_measured_once_however_often_it_comes() -> None:
 
 def test_a_document_that_grows_costs_its_new_end_only() -> None:
     watched = Watched()
-    meter = Meter("chars", watched, Cache(1 << 20, b"k"), inline)
+    meter = Meter("chars", watched, Cache(1 << 20), inline)
     asyncio.run(meter.measure([words(30_000)]))
     watched.seen.clear()
     asyncio.run(meter.measure([words(30_000) + " and more"]))
@@ -58,7 +58,7 @@ def test_a_document_that_grows_costs_its_new_end_only() -> None:
 def test_large_new_texts_leave_the_loop_and_small_ones_do_not() -> None:
     watched = Watched()
     with ThreadPoolExecutor(1, "counting") as executor:
-        meter = Meter("chars", watched, Cache(1 << 20, b"k"), off_loop(executor))
+        meter = Meter("chars", watched, Cache(1 << 20), off_loop(executor))
         asyncio.run(meter.measure(["small"]))
         assert watched.threads == {threading.main_thread().name}
         watched.threads.clear()
@@ -68,7 +68,7 @@ def test_large_new_texts_leave_the_loop_and_small_ones_do_not() -> None:
 
 @pytest.mark.parametrize("times", [1, 2], ids=["new", "known"])
 def test_the_loop_breathes_while_much_is_looked_up(times: int) -> None:
-    meter = Meter("chars", Watched(), Cache(1 << 24, b"k"), inline)
+    meter = Meter("chars", Watched(), Cache(1 << 24), inline)
     breaths = 0
 
     async def breathe() -> None:
@@ -90,6 +90,6 @@ def test_the_loop_breathes_while_much_is_looked_up(times: int) -> None:
 
 
 def test_lone_surrogates_and_nothing_at_all_are_measured() -> None:
-    meter = Meter("chars", Watched(), Cache(1 << 20, b"k"), inline)
+    meter = Meter("chars", Watched(), Cache(1 << 20), inline)
     assert asyncio.run(meter.measure(["\ud800x"])).tokens == 2
     assert asyncio.run(meter.measure([])) == asyncio.run(meter.measure([""])) == Shape()

@@ -54,6 +54,6 @@ def test_the_shape_of_nothing_is_empty() -> None:
 
 @given(st.lists(st.text(max_size=30), max_size=5))
 def test_shapes_add_up(parts: list[str]) -> None:
-    whole = total(shape(part) for part in parts)
+    whole = total([shape(part) for part in parts])
     assert whole.tokens == sum(map(len, parts))
     assert whole.foreign == sum(len(char.encode()) for part in parts for char in part if ord(char) > 127)
