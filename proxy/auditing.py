@@ -6,7 +6,6 @@ so that families keep their names over a restart.
 
 import asyncio
 import secrets
-from collections.abc import Sequence
 from concurrent.futures import Executor
 from pathlib import Path
 
@@ -52,7 +51,7 @@ class Auditing:
         block, tokens = engine.cache_shape
         slots = engine.upstream.slots or engine.fingerprint.slots
         self._caches[engine.name] = cache_of(engine.kind, self._texts, block, tokens, slots)
-        engine.audit = Audit(self._texts, self._caches[engine.name], _Others(self._caches))
+        engine.audit = Audit(self._texts, self._caches[engine.name], self._caches.values())  # as they come and go
 
     async def acquaint(self, engine: Engine, prompt: Prompt) -> bool:
         """Tokenise what is new in a long prompt, off the loop. Whether the prompt can be audited at all."""
@@ -75,19 +74,6 @@ class Auditing:
             return False
         self._left -= 1
         return True
-
-
-class _Others(Sequence[Cache]):
-    """The caches of all engines, as they are now."""
-
-    def __init__(self, caches: dict[str, Cache]) -> None:
-        self._all = caches
-
-    def __len__(self) -> int:
-        return len(self._all)
-
-    def __getitem__(self, index: int) -> Cache:  # type: ignore[override]  # nobody slices it
-        return list(self._all.values())[index]
 
 
 def size(prompt: Prompt) -> int:

@@ -69,6 +69,12 @@ def test_the_office_gets_prompt_and_answer_and_the_record_neither() -> None:
     assert "word and word" not in repr(records[0])
 
 
+def test_the_office_gets_no_more_than_it_looks_at() -> None:
+    records, seen = asked(SAMPLE_A_MINUTE + 1)
+    assert (len(records), len(seen)) == (SAMPLE_A_MINUTE + 1, SAMPLE_A_MINUTE)
+    assert records[-1].prefix is not None
+
+
 def test_without_the_audit_nothing_is_kept_and_nothing_sent() -> None:
     records, seen = asked(2, prefixes={"audit": False})
     assert [record.prefix for record in records] == [None, None]

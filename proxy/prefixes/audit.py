@@ -7,7 +7,7 @@ first: `strange` names them, `learn` takes their tokens.
 """
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from proxy.prefixes.caches import Cache, Reading, Texts, replicas_of
@@ -32,7 +32,7 @@ class Audit:
 
     # State: the engine's cache, requests in flight, prefill times and token ratio per model.
 
-    def __init__(self, texts: Texts, cache: Cache, replicas: Sequence[Cache] = ()) -> None:
+    def __init__(self, texts: Texts, cache: Cache, replicas: Iterable[Cache] = ()) -> None:
         """`replicas`: caches of the engines that serve the same models; this one's may be among them."""
         self._texts = texts
         self._cache = cache

@@ -1,6 +1,6 @@
 """The shadow caches of the kinds of engines behind one protocol, and what an audit remembers of a request meanwhile."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -205,6 +205,6 @@ def cache_of(kind: str, texts: Texts, block: int | None, tokens: int | None, slo
     return Blocks(texts, size, None if tokens is None else tokens // size)
 
 
-def replicas_of(caches: Sequence[Cache], mine: Cache) -> list[Cache]:
+def replicas_of(caches: Iterable[Cache], mine: Cache) -> list[Cache]:
     """The caches of other engines that hold prompts in the same blocks."""
     return [one for one in caches if one is not mine and one.block == mine.block]

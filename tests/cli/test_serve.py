@@ -29,6 +29,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[Served]:
     Served.started = []
     monkeypatch.setattr("proxy.cli.serve.Service", Served)
     monkeypatch.setattr("proxy.cli.serve.configure", lambda level, as_json: None)
+    monkeypatch.setattr("proxy.cli.serve.calm", lambda: None)
     return Served.started
 
 
