@@ -82,10 +82,12 @@ class Service:
         await self._app.lookout.look_at_all()
         click.echo("\n".join(self.banner()), err=True)
         tasks = [
-            asyncio.create_task(self._app.lookout.watch()),
-            asyncio.create_task(beat(SystemClock(), self._state, self._sender.send)),
-            asyncio.create_task(self._keep()),
+            asyncio.create_task(self._app.lookout.watch(), name="lookout"),
+            asyncio.create_task(beat(SystemClock(), self._state, self._sender.send), name="pulse"),
+            asyncio.create_task(self._keep(), name="keep"),
         ]
+        for task in tasks:
+            task.add_done_callback(_died)
         await self._stops.get()
         await self._drain()
         for task in tasks:
@@ -162,6 +164,12 @@ class Service:
         yield "  point clients here:"
         yield f"    OpenAI clients   export OPENAI_BASE_URL=http://{data}/v1"
         yield f"    Ollama clients   export OLLAMA_HOST=http://{data}"
+
+
+def _died(task: asyncio.Task[None]) -> None:
+    """Nothing that runs beside traffic ends by itself: if it does, it is a bug, and the log says so at once."""
+    if not task.cancelled():
+        log.error("task_died", task=task.get_name(), error=type(task.exception()).__name__)
 
 
 def hello(settings: Settings, audit_key: bytes) -> Hello:

@@ -203,6 +203,24 @@ def test_a_state_that_cannot_be_written_is_logged_and_no_more(tmp_path: Path) ->
     assert entry["error"] == "No such file or directory"
 
 
+def test_a_bug_beside_traffic_is_logged_at_once_and_traffic_goes_on(tmp_path: Path) -> None:
+    def bug() -> Any:
+        raise ZeroDivisionError("secret")
+
+    async def test() -> None:
+        async with running(OK, tmp_path) as it:
+            state, it.service._app.state = it.service._app.state, bug  # type: ignore[method-assign]
+            await until(lambda: any(entry["event"] == "task_died" for entry in logs))
+            it.service._app.state = state  # type: ignore[method-assign]
+            assert (await it.ask()).status == 200
+            stop()
+
+    with capture_logs() as logs:
+        run(test)
+    (entry,) = (entry for entry in logs if entry["event"] == "task_died")
+    assert (entry["task"], entry["error"]) == ("pulse", "ZeroDivisionError")
+
+
 # --- what is said ---
 
 
