@@ -2,14 +2,17 @@
 
     canon     a prompt as segments of text: one canonical rendering
     chains    segments as chained block keys, at a cost that follows the new text
-    shadow    what the engine's cache holds, by its own rules
-    curve     what caches of other sizes would have given, in one pass
-    ledger    every prompt token in exactly one bin
+    shadow    what an engine's cache holds, by its own rules
+    caches    the shadows of the kinds of engines, behind one protocol
+    ledger    every prompt token in exactly one bin; the books of all engines
     inferred  cached tokens from prefill time, where the engine does not say
-    families  which prompts belong together though they part early
-    breakers  what parts them, what it costs, what mends it
-    audit     the joint: verdicts in the data process, the search in the office
+    audit     the joint of the data process: predict, dispatched, ended
+    curve     what caches of other sizes would have given, in one pass
+    breakers/ what parts the prompts of one application, what it costs, what mends it
+    search    the office's part: a bounded sample of prompts, searched a family at a time
+    offline   the audit of a file, or of a trace of block ids
+    wording   an audit in words and as a table
 
-Data process: prompt -> segments -> chain -> shadow -> verdict. Office: a bounded sample of prompts -> families ->
-breakers. Prompts are kept in memory only, hashes are keyed, excerpts are masked.
+Data process: prompt -> segments -> chain -> cache -> verdict. Office: a sample of prompts -> families -> breakers.
+Prompts are kept in memory only, hashes are keyed, excerpts are masked.
 """

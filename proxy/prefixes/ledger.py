@@ -51,18 +51,19 @@ class Sight:
 def split(sight: Sight, reported: int | None) -> tuple[tuple[str, int], ...]:
     """The bins of one prompt; they sum to its tokens and none is negative."""
     hit = sight.resident if reported is None else reported
-    wanted = {
-        "hit": hit,
-        "engine_gap": sight.resident - hit,
-        "capacity": sight.infinite - max(hit, sight.resident),
-        "other_replica": sight.elsewhere - max(hit, sight.infinite),
-        "structural": sight.tokens - max(sight.usable, hit),
-        "text_break": sight.repeated,
-    }
+    wanted = (
+        ("hit", hit),
+        ("engine_gap", sight.resident - hit),
+        ("capacity", sight.infinite - max(hit, sight.resident)),
+        ("other_replica", sight.elsewhere - max(hit, sight.infinite)),
+        ("structural", sight.tokens - max(sight.usable, hit)),
+        ("text_break", sight.repeated),
+    )
     left, found = sight.tokens, dict.fromkeys(BINS, 0)
-    for name, count in wanted.items():
-        found[name] = min(max(count, 0), left)
-        left -= found[name]
+    for name, count in wanted:
+        if count > 0:
+            found[name] = min(count, left)
+            left -= found[name]
     found["compulsory"] = left
     return tuple(found.items())
 

@@ -33,8 +33,8 @@ KEPT = 96
 SIZES = tuple(1_024 << octave for octave in range(11))
 """Points of the curve in blocks: 16k tokens to 16 million, each twice the one before."""
 
-AT_ONCE = 2_000_000
-"""Characters of prompts that one search looks at, the latest: half a million tokens."""
+AT_ONCE = 1_000_000
+"""Characters of prompts that one search looks at, the latest: a quarter of a million tokens."""
 
 MOST = 40
 """Families in the report, the largest; the rest is one line."""

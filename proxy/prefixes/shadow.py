@@ -14,8 +14,9 @@ from itertools import takewhile
 
 from proxy.prefixes.chains import TOKEN, Chain
 
-GHOSTS = 250_000
-"""Blocks remembered after their eviction: an infinite cache is one whose memory is bounded, by 4 million tokens."""
+REMEMBERED = 250_000
+"""Blocks remembered in all, evicted ones with them: an infinite cache is one bounded by our memory, 32 MB. They stand
+for 4 million tokens."""
 
 SIMILAR = 0.1
 """llama.cpp's `--slot-prompt-similarity`: the share of the prompt that a free slot must hold to be preferred."""
@@ -48,19 +49,19 @@ class BlockShadow:
 
     # State: resident and evicted keys, each from the least to the most recently used.
 
-    def __init__(self, capacity: int | None, ghosts: int = GHOSTS) -> None:
+    def __init__(self, capacity: int | None, remembered: int = REMEMBERED) -> None:
         """`capacity`: blocks that the engine has; None: unknown, then nothing but our own bound evicts."""
-        self._capacity = ghosts if capacity is None else capacity
-        self._ghosts = ghosts
+        self._remembered = remembered
         self._resident: OrderedDict[int, None] = OrderedDict()
         self._evicted: OrderedDict[int, None] = OrderedDict()
+        self._room(remembered if capacity is None else capacity)
 
     def __len__(self) -> int:
         return len(self._resident) + len(self._evicted)
 
     def resize(self, capacity: int) -> None:
         """Take the engine's real number of blocks, once it is known."""
-        self._capacity = capacity
+        self._room(capacity)
         self._evict()
 
     def look(self, chain: Chain, block: int) -> Look:
@@ -88,6 +89,11 @@ class BlockShadow:
         """The engine restarted, or dropped its cache: nothing is there, and nothing was."""
         self._resident.clear()
         self._evicted.clear()
+
+    def _room(self, capacity: int) -> None:
+        """What evicted blocks get: the rest of what is remembered; for a very large cache, half of its own size."""
+        self._capacity = capacity
+        self._ghosts = max(self._remembered - capacity, capacity // 2 if capacity > self._remembered // 2 else 0)
 
     def _evict(self) -> None:
         while len(self._resident) > self._capacity:

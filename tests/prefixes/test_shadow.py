@@ -29,9 +29,10 @@ def test_it_holds_what_an_lru_cache_of_that_many_blocks_holds(requests, capacity
 
 
 def test_memory_of_evicted_blocks_is_bounded_too():
-    shadow = BlockShadow(2, ghosts=3)
-    shadow.hold(range(10))
-    assert len(shadow) == 5
+    for capacity, remembered, kept in ((2, 5, 5), (None, 5, 7), (8, 5, 12)):
+        shadow = BlockShadow(capacity, remembered)
+        shadow.hold(range(20))
+        assert len(shadow) == kept
 
 
 def test_a_cache_of_unknown_size_forgets_by_our_own_bound_and_learns_its_size_later():

@@ -13,6 +13,7 @@ from proxy.prefixes.breakers.counterfactual import Outcome, Replay
 from proxy.prefixes.breakers.documents import Document, agreement, nearest
 from proxy.prefixes.breakers.masks import mask
 from proxy.prefixes.breakers.proposals import Proposal, proposals
+from proxy.prefixes.breakers.values import MACHINE_MADE
 from proxy.prefixes.canon import Encode, text_of
 from proxy.prefixes.shadow import common
 
@@ -112,8 +113,9 @@ class Finder:
     def _trials(self, current: list[Document], before: Outcome, pairs: Sequence[tuple[int, int]]) -> Iterator[Trial]:
         """The best repair of each round; the caller changes `current` when it takes one."""
         tried: set[tuple[str, tuple[int, ...]]] = set()
+        ordered: set[str] = set()
         for _ in range(STEPS):
-            found = [one for one in proposals(current, pairs) if one.name not in tried]
+            found = [one for one in proposals(current, pairs) if one.name not in tried and not _rest(one, ordered)]
             if not found:
                 return
             rivals = _rivals(found)
@@ -123,6 +125,7 @@ class Finder:
             yield best
             if best.saved > 0:
                 before = best.outcome
+                ordered |= {best.proposal.role} if best.proposal.repair.fix == "reorder" else set()
 
     def _try(self, proposal: Proposal, current: Sequence[Document], before: Outcome) -> Trial:
         mended = proposal.repair.mend(current)
@@ -138,7 +141,7 @@ class Finder:
             fix=proposal.repair.fix,
             ids=tuple(documents[number].id for number in proposal.carriers),
             message=first.place.message,
-            role=first.place.role,
+            role=proposal.role,
             char=first.char,
             position_tokens=int(median(tokens)),
             position_chars=int(median(chars)),
@@ -157,6 +160,11 @@ class Finder:
             for one, other in zip(documents, mended, strict=True)
             if one.segments != other.segments
         ]
+
+
+def _rest(proposal: Proposal, ordered: set[str]) -> bool:
+    """What is left of a list that was put in order (members have other items) is no text that somebody varies."""
+    return proposal.repair.fix == "move" and proposal.kind not in MACHINE_MADE and proposal.role in ordered
 
 
 def _rivals(found: Sequence[Proposal]) -> list[Proposal]:

@@ -92,8 +92,10 @@ def objects(text: str) -> list[tuple[int, int]]:
         try:
             _, at = _DECODER.raw_decode(text, match.start())
             found.append((match.start(), at))
-        except (ValueError, RecursionError):
+        except ValueError:
             at = match.end()
+        except RecursionError:
+            break
     return found
 
 

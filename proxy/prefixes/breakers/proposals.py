@@ -36,6 +36,11 @@ class Proposal:
     """Values as they stand; they leave only masked, unless text may be shown."""
 
     @property
+    def role(self) -> str:
+        """Whose words part."""
+        return self.first.place.role
+
+    @property
     def name(self) -> tuple[str, tuple[int, ...]]:
         """What tells it from other proposals of the same family."""
         return self.kind, self.carriers

@@ -331,6 +331,15 @@ def _examples(name: str, numbered: bool) -> Write:
     return write
 
 
+def _drawn_examples(scene: Scene, mended: bool) -> Prompt:
+    """Nine of ten examples, in any order."""
+    draw = Random("drawn")
+    found = [f"Input: {sentence(draw)}\nOutput: {sentence(draw, 6)}" for _ in range(10)]
+    chosen = [found[k] for k in sorted(range(10), key=lambda _: scene.draw.random())[:9]]
+    chosen = sorted(chosen, key=found.index) if mended else chosen
+    return Prompt(messages=(say("system", "\n\n".join([intro("drawn"), *chosen])), say("user", scene.asked[-1])))
+
+
 def _example_messages(scene: Scene, mended: bool) -> Prompt:
     draw = Random("pairs")
     pairs = [(say("user", sentence(draw, 20)), say("assistant", sentence(draw, 20))) for _ in range(10)]
@@ -567,6 +576,7 @@ BROKEN = [
     App("user_examples", _examples("user_examples", False), ("fewshot_order",)),
     App("raw_examples", _examples("raw_examples", False), ("fewshot_order",)),
     App("numbered_examples", _examples("numbered_examples", True), ("fewshot_order",)),
+    App("drawn_examples", _drawn_examples, ("fewshot_order",), requests=60),
     App("example_messages", _example_messages, ("fewshot_order",)),
     App("documents_user", _documents("documents_user", "user"), ("docs_before_instructions",)),
     App("documents_system", _documents("documents_system", "system"), ("docs_before_instructions",)),
