@@ -24,7 +24,7 @@ from proxy.exporters.definitions import COUNT_ERROR, COUNTERS, TIMES
 from proxy.exporters.prometheus import PREFIX, Exposition
 from proxy.exporters.series import Series
 from proxy.messages import EngineState, Pulse
-from proxy.office import app, trends
+from proxy.office import app, live, trends
 from proxy.office.findings import RULES
 from proxy.prefixes.ledger import BINS
 from proxy.records import (
@@ -141,6 +141,27 @@ def test_every_file_that_is_named_exists() -> None:
 def test_exit_codes_are_the_codes() -> None:
     (codes,) = re.findall(r"^Exit codes: (.*)$", section("Commands"), re.MULTILINE)
     assert re.findall(r"\d", codes) == [str(code) for code in (0, cli.GOAL_MISSED, cli.USAGE, cli.UNREACHABLE)]
+
+
+def test_what_serve_prints_has_the_form_of_its_lines() -> None:
+    block = re.search(r"```\n(\d\d:.*?)```", README, re.DOTALL)
+    assert block is not None
+    phases = "|".join(map(re.escape, live.NAMES.values()))
+    line = (
+        rf"\d\d:\d\d:\d\d \S+ \w+  ~?[\d,]+(\+[\d,]+)? tok( \([\d,]+ cached\))?"
+        rf"(  ({phases}) ~?\d+\.\d+)+ s(  \d[\d.]* tok/s)?(  [a-z_]+)*"
+    )
+    for shown in block[1].splitlines():
+        assert re.fullmatch(line, shown), shown
+
+
+def test_the_demos_excerpt_is_in_the_demos_words() -> None:
+    block = re.search(r"```\n(Act 1.*?)```", README, re.DOTALL)
+    assert block is not None
+    words = "".join((ROOT / "proxy" / "cli" / name).read_text("utf-8") for name in ("demo.py", "programme.py"))
+    for shown in block[1].splitlines():
+        for phrase in re.findall(r"[A-Za-z][a-z']+(?: [a-z']+)+", shown):
+            assert phrase in words, phrase
 
 
 # --- settings ---
