@@ -1,6 +1,8 @@
 """Which engines there are. A missing one is a skip, and a failure where PHASEGATE_REQUIRE names it."""
 
 import os
+import signal
+import sys
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -13,6 +15,12 @@ from tests.live.processes import Phasegate, install
 @cache
 def _missing(kind: str) -> str | None:
     return install(kind)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def ends_in_due_form() -> None:
+    """A test run that is told to end stops the engines first."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
 
 
 @pytest.fixture(scope="session")

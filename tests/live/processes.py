@@ -17,6 +17,8 @@ import httpx
 from tests.support.imports import ROOT
 
 ENGINES = ROOT / "tests" / "live" / "engines.sh"
+HOME = Path(os.environ.get("ENGINES_HOME") or Path.home() / ".cache" / "phasegate-tests")
+"""Where `engines.sh` puts what it installs."""
 
 UNAVAILABLE = 69
 """`engines.sh` cannot have this engine (EX_UNAVAILABLE)."""

@@ -15,6 +15,7 @@ from tests.live.compare import Record, Task, phase
 from tests.live.conftest import Gate
 from tests.live.load import Ask, Heard
 from tests.live.processes import Engine, Phasegate, free_port, until
+from tests.live.steadiness import steadily
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -65,17 +66,17 @@ def body(rng: random.Random, number: int) -> tuple[str, dict[str, object]]:
     return "/completion", {"prompt": text, "n_predict": tokens, "stream": stream}
 
 
-def asks(rng: random.Random, count: int, per_second: float) -> list[Ask]:
+def asks(rng: random.Random, name: str, count: int, per_second: float) -> list[Ask]:
     made = []
     for number, at in enumerate(load.poisson(rng, count, per_second)):
         path, said = body(rng, number)
-        made.append(Ask(f"llamacpp-{number}", path, said, at, library=path.startswith("/v1") and number % 2 == 0))
+        made.append(Ask(f"{name}-{number}", path, said, at, library=path.startswith("/v1") and number % 2 == 0))
     return made
 
 
 def capacity(url: str) -> float:
     """Requests a second that the engine can do now: machines differ by a factor of ten."""
-    mix = [Ask(f"warm-{ask.id}", ask.path, ask.body) for ask in asks(random.Random(1), 12, 1e9)]
+    mix = asks(random.Random(1), "warm", 12, 1e9)
     start = time.monotonic()
     load.run(url, mix)
     return len(mix) / (time.monotonic() - start)
@@ -83,7 +84,10 @@ def capacity(url: str) -> float:
 
 @pytest.fixture(scope="module")
 def run(engine: Engine, proxy: Phasegate) -> Run:
-    heard = load.run(proxy.url, asks(random.Random(7), COUNT, OVERLOAD * capacity(engine.url)))
+    def attempt(number: int) -> list[Heard]:
+        return load.run(proxy.url, asks(random.Random(7), f"load{number}", COUNT, OVERLOAD * capacity(engine.url)))
+
+    heard = steadily(attempt)
     by_id = {one.ask.id: one for one in heard}
     done = compare.tasks(compare.on_our_clock(engine.lines))
     tasks = {}
