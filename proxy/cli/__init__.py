@@ -12,6 +12,7 @@ VERBS = {
     "serve": ("proxy.cli.serve:serve", "Relay requests to engines and tell where their time goes."),
     "demo": ("proxy.cli.demo:demo", "Three acts on an embedded engine: what long prompts and prefixes do to latency."),
     "sim": ("proxy.cli.sim:sim", "Run the embedded engine, which knows the truth about every request."),
+    "probe": ("proxy.cli.probe:probe", "Show what a prompt's length costs on one engine: 200 against 2,000 tokens."),
     "report": ("proxy.cli.report:report", "Percentiles, slowest requests and failures of what was recorded."),
     "audit": ("proxy.cli.audit:audit", "Say how well prefix caching works, and what text breaks it."),
     "config": ("proxy.cli.config:config", "Check or print the settings."),

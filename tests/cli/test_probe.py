@@ -1,0 +1,222 @@
+import json
+from collections.abc import Callable
+from dataclasses import asdict, replace
+
+import pytest
+from click.testing import CliRunner
+
+from proxy.cli import UNREACHABLE, USAGE
+from proxy.cli import probe as module
+from proxy.cli.probe import ASKS, BUDGET_S, LONG, OUTPUT, ROUNDS, SHORT, Probe, ProbeError, Result, Seen, probe, render
+from proxy.config import Settings
+from tests.support.clock import VirtualLoop, run
+from tests.support.house import House
+from tests.support.script import NOT_FOUND, OK, Call, Read, Script
+from tests.support.streams import DONE, MS, SSE, chunk, plain
+
+OVERHEAD_MS = 20
+
+
+def usage(prompt: int, output: int) -> bytes:
+    said = {"prompt_tokens": prompt, "completion_tokens": output, "prompt_tokens_details": {"cached_tokens": 0}}
+    return b"data: " + json.dumps({"choices": [], "usage": said}).encode() + b"\n\n"
+
+
+def engine(call: Call) -> Script:
+    """Four bytes of body are a token; a prompt token takes 1 ms, an output token 10 ms."""
+    prompt, output = int(call.header("content-length") or 0) // 4, OUTPUT
+    first = OVERHEAD_MS + prompt
+    tokens = [Read((first + 10 * number) * MS, chunk(" a")) for number in range(output)]
+    last = (first + 10 * output) * MS
+    end = Read(last, chunk(finish="length") + usage(prompt, output) + DONE)
+    return Script(headers=SSE, reads=(*tokens, end))
+
+
+def lists(*models: str, **more: object) -> Callable[[Call], Script]:
+    """Answers look-ups with a list of models."""
+
+    def look(call: Call) -> Script:
+        entries = [{"id": model, "owned_by": "somebody", **more} for model in models]
+        return plain(200, {"data": entries}) if call.target == "/v1/models" else NOT_FOUND
+
+    return look
+
+
+TWO = lists("m1", "m2")
+
+
+def probed(
+    script: Script | Callable[[Call], Script] = engine,
+    looks: Callable[[Call], Script] = TWO,
+    model: str | None = None,
+) -> tuple[Result, House]:
+    async def main(loop: VirtualLoop) -> tuple[Result, House]:
+        house = House(loop, script, looks=looks)
+        return await Probe(house.app, loop.clock, house.records).run(model), house  # type: ignore[arg-type]
+
+    return run(main)
+
+
+def failure(*what: object, **how: object) -> ProbeError:
+    with pytest.raises(ProbeError) as caught:
+        probed(*what, **how)  # type: ignore[arg-type]
+    return caught.value
+
+
+def test_short_and_long_prompts_are_timed_apart() -> None:
+    result, _ = probed()
+    assert result.short.prompt_tokens == pytest.approx(SHORT, rel=0.02)
+    assert result.long.prompt_tokens == pytest.approx(LONG, rel=0.02)
+    assert (result.short.output_tokens, result.long.output_tokens) == (OUTPUT, OUTPUT)
+    assert result.short.ttft_s == pytest.approx((OVERHEAD_MS + result.short.prompt_tokens) / 1e3)
+    assert result.long.ttft_s == pytest.approx((OVERHEAD_MS + result.long.prompt_tokens) / 1e3)
+    assert result.long.decode_rate == pytest.approx(100)
+
+
+def test_what_the_engine_does_not_say_is_unknown() -> None:
+    seen = probed()[0].long
+    assert (seen.waiting_s, seen.prefill_rate) == (None, None)
+
+
+def test_no_prompt_begins_like_another() -> None:
+    _, house = probed()
+    starts = [json.loads(call.body)["messages"][0]["content"].split()[0] for call in house.calls]
+    assert len(set(starts)) == len(starts)
+
+
+def test_rounds_end_with_the_budget() -> None:
+    result, house = probed()
+    spent_s = (house.calls[-1].at_ns - house.calls[0].at_ns) / 1e9
+    assert 1 < result.rounds <= ROUNDS
+    assert spent_s < BUDGET_S
+    assert len(house.calls) == 2 + 2 * result.rounds
+
+
+def test_a_slow_engine_gets_one_round() -> None:
+    def slow(call: Call) -> Script:
+        script = engine(call)
+        return replace(script, reads=tuple(replace(read, at_ns=10 * read.at_ns) for read in script.reads))
+
+    assert probed(slow)[0].rounds == 1
+
+
+def test_it_asks_the_first_model_listed_unless_told() -> None:
+    assert probed()[0].model == "m1"
+    assert probed(model="m2")[0].model == "m2"
+
+
+def test_a_small_window_makes_the_long_prompt_fit() -> None:
+    result, _ = probed(looks=lists("m1", max_model_len=1000))
+    assert result.long.prompt_tokens <= 1000 - OUTPUT
+
+
+def test_silence_about_models_is_a_matter_of_usage() -> None:
+    assert failure(looks=lists()).code == USAGE
+
+
+def test_an_engine_that_does_not_answer_is_unreachable() -> None:
+    error = failure(looks=lambda call: Script(ending="refuse"))
+    assert error.code == UNREACHABLE
+    assert "no engine answers" in str(error)
+
+
+def test_a_refusal_is_a_matter_of_usage_and_says_why() -> None:
+    error = failure(plain(404, {"error": {"message": "no such model"}}))
+    assert error.code == USAGE
+    assert "no such model" in str(error)
+
+
+def test_a_broken_answer_is_an_engine_out_of_reach() -> None:
+    assert failure(replace(OK, ending="reset")).code == UNREACHABLE
+
+
+def test_an_answer_without_a_token_event_says_nothing() -> None:
+    assert failure(OK).code == UNREACHABLE
+
+
+def test_without_usage_the_prompt_is_as_long_as_counted() -> None:
+    def silent(call: Call) -> Script:
+        script = engine(call)
+        end = replace(script.reads[-1], data=chunk(finish="length") + DONE)
+        return replace(script, reads=(*script.reads[:-1], end))
+
+    seen = probed(silent)[0].long
+    assert seen.output_tokens is None
+    assert seen.prompt_tokens > 500
+
+
+@pytest.mark.parametrize("kind", ASKS)
+def test_every_kind_of_engine_is_asked_for_a_stream_of_that_length(kind: str) -> None:
+    path, body = ASKS[kind]("m", "some text", 24)
+    assert path.startswith("/")
+    assert body["stream"] is True
+    assert "24" in json.dumps(body)
+    assert "some text" in json.dumps(body)
+
+
+SHORT_SEEN = Seen(200, 24, 0.5, 0.1, 500.0, 40.0)
+RESULT = Result("vllm", "0.33.0", "m1", 3, SHORT_SEEN, Seen(2000, 24, 4.0, 0.0, 500.0, 38.0))
+
+
+def test_the_table_is_aligned_and_says_in_one_sentence_what_was_seen() -> None:
+    *table, _, sentence = render(RESULT, "http://e").splitlines()
+    assert table[0] == "m1 on vllm 0.33.0 at http://e, 3 rounds, medians, one request at a time"
+    assert table[3] == "prompt tokens             200         2,000"
+    assert {len(line) for line in table[2:]} == {len(table[3])}
+    assert sentence == (
+        "A prompt 10.0 times as long takes 8.0 times as long to its first token; "
+        "the answer is written at the same speed."
+    )
+
+
+@pytest.mark.parametrize(("rate", "words"), [(20.0, "50% slower"), (60.0, "50% faster")])
+def test_a_change_of_speed_is_said(rate: float, words: str) -> None:
+    changed = replace(RESULT, rounds=1, long=replace(RESULT.long, decode_rate=rate))
+    assert f"the answer is written {words}" in render(changed, "http://e")
+
+
+def test_what_is_unknown_is_said_to_be() -> None:
+    dark = replace(SHORT_SEEN, waiting_s=None, prefill_rate=None, decode_rate=None)
+    text = render(replace(RESULT, version=None, short=dark, long=dark), "http://e")
+    assert text.startswith("m1 on vllm at http://e")
+    assert text.count("unknown") == 6
+    assert "this engine does not say" in text
+
+
+def invoke(monkeypatch: pytest.MonkeyPatch, end: Result | ProbeError, *options: str) -> tuple[int, str, list[object]]:
+    asked: list[object] = []
+
+    async def probing(settings: Settings, model: str | None) -> Result:
+        asked.extend((settings.upstream[0].url, settings.upstream[0].api_key, model))
+        if isinstance(end, ProbeError):
+            raise end
+        return end
+
+    monkeypatch.setattr(module, "_probe", probing)
+    result = CliRunner().invoke(probe, ["--quick", *options])
+    return result.exit_code, result.output, asked
+
+
+def test_the_command_prints_what_was_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    code, output, asked = invoke(monkeypatch, RESULT, "http://e:1", "--model", "m1", "--api-key", "k")
+    assert (code, asked) == (0, ["http://e:1", "k", "m1"])
+    assert output == render(RESULT, "http://e:1") + "\n"
+
+
+def test_machines_get_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, output, _ = invoke(monkeypatch, RESULT, "http://e:1", "--json")
+    assert json.loads(output) == asdict(RESULT)
+
+
+@pytest.mark.parametrize("code", [USAGE, UNREACHABLE])
+def test_a_failure_has_its_exit_code_and_one_line(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    assert invoke(monkeypatch, ProbeError("why", code), "http://e:1")[:2] == (code, "phasegate: why\n")
+
+
+def test_an_address_that_is_none_is_a_matter_of_usage() -> None:
+    assert CliRunner().invoke(probe, ["ftp://e"]).exit_code == USAGE
+
+
+def test_nothing_listens_there() -> None:
+    result = CliRunner().invoke(probe, ["http://127.0.0.1:1"])
+    assert (result.exit_code, result.output) == (UNREACHABLE, "phasegate: no engine answers at http://127.0.0.1:1\n")
