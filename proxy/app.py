@@ -5,7 +5,7 @@
 
 import asyncio
 import json
-import uuid
+import secrets
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from pathlib import Path
@@ -338,7 +338,7 @@ def _header(pairs: Headers, name: bytes) -> str:
 
 
 def _new_id() -> str:
-    return uuid.uuid4().hex
+    return secrets.token_hex(16)
 
 
 def _state(engine: Engine) -> EngineState:

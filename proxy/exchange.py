@@ -8,7 +8,7 @@ business: this file names no dialect, no policy and no metric.
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
 
 from proxy.client import Client, Headers, Watch
@@ -191,7 +191,7 @@ class Exchange:
         if client.has_body and not rooms.buffers(self.facts, content_type):
             return self._upload()
         body = await client.body(self._body_limit)
-        self.recorder = Recorder(self._clock.wall_s(), self._clock.now_ns(), len(body))
+        self.recorder.arrived(self._clock.wall_s(), self._clock.now_ns(), len(body))
         self._watch = Watch(client, self._left)
         self.facts = rooms.read(self.facts, content_type, body)
         return body if client.has_body else None
@@ -335,7 +335,7 @@ class Exchange:
         finished = Finished(
             id=self.id,
             engine=engine.name if engine is not None else "",
-            facts=replace(self.facts, prompt=None),
+            facts=self.facts.promptless(),
             outcome=outcome,
             status=self.client.status,
             timeline=timeline,

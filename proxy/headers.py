@@ -65,7 +65,7 @@ def to_engine(
     body corrects it.
     """
     ours = {b"host": authority, REQUEST_ID: request_id.encode("ascii")}
-    dropped = NOT_FOR_ENGINES | _named(headers)
+    dropped = _besides(NOT_FOR_ENGINES, headers)
     if identity:
         ours[b"accept-encoding"] = b"identity"
     if key is not None:
@@ -84,7 +84,7 @@ def to_client(
     `resized`: the body will not have the length that the engine said. `also`: what a limited tenant or an opt-in adds.
     """
     names = {name.lower() for name, _ in headers}
-    dropped = HOP_BY_HOP | _named(headers)
+    dropped = _besides(HOP_BY_HOP, headers)
     if resized or b"transfer-encoding" in names:  # RFC 9112 6.3: chunked wins over a length beside it
         dropped |= {b"content-length"}
     kept = [pair for pair in headers if pair[0].lower() not in dropped]
@@ -94,11 +94,10 @@ def to_client(
     return kept
 
 
-def _named(headers: Iterable[Pair]) -> frozenset[bytes]:
-    """Fields that `Connection` names as its own."""
-    return frozenset(
-        token.strip().lower() for name, value in headers if name.lower() == b"connection" for token in value.split(b",")
-    )
+def _besides(dropped: frozenset[bytes], headers: Iterable[Pair]) -> frozenset[bytes]:
+    """The fields that are dropped, and those that `Connection` names as its own."""
+    named = [value for name, value in headers if name.lower() == b"connection"]
+    return dropped.union(token.strip().lower() for token in b",".join(named).split(b",")) if named else dropped
 
 
 def _replaced(headers: Iterable[Pair], ours: dict[bytes, bytes], dropped: frozenset[bytes]) -> list[Pair]:

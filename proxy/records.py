@@ -135,6 +135,13 @@ class RequestFacts:
     prompt: Prompt | None = None
     """None where the body holds none, or is not read."""
 
+    def promptless(self) -> "RequestFacts":
+        """The same without the prompt, as the record has it."""
+        return RequestFacts(
+            self.dialect, self.kind, self.route, self.model, self.stream, self.n, self.prompts, self.max_output,
+            self.asks_usage, self.options,
+        )  # fmt: skip
+
 
 # --- decisions before dispatch --------------------------------------------------------------------------------------
 

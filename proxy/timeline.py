@@ -33,7 +33,13 @@ class _Row(dict[str, "_Row"]):
 
 
 _NEXT: dict[str, dict[str, str]] = {
-    "arrived": {"admitted": "admitted", "dispatched": "dispatched", "head": "answering", "end": "ended"},
+    "arrived": {
+        "arrived": "arrived",
+        "admitted": "admitted",
+        "dispatched": "dispatched",
+        "head": "answering",
+        "end": "ended",
+    },
     "admitted": {"dispatched": "dispatched", "head": "answering", "end": "ended"},
     # A second dispatch is a declared retry: what came before it is our own doing.
     "dispatched": {"dispatched": "dispatched", "head": "answering", "end": "ended"},
@@ -142,6 +148,11 @@ class Recorder:
     def choices(self) -> int:
         """Choices that had a token event."""
         return len(self._series)
+
+    def arrived(self, at_s: float, t: int, bytes_in: int) -> None:
+        """The body is here: times count from now, and not from the head."""
+        self._row = self._row["arrived"]
+        self._at_s, self._arrived, self.bytes_in = at_s, t, bytes_in
 
     def admitted(self, t: int, waited_ns: int) -> None:
         """The door let it in at `t`, after `waited_ns` in our own queue."""

@@ -49,3 +49,10 @@ def test_phases_and_outcomes_are_told_apart() -> None:
     assert len(set(PHASES)) == len(PHASES)
     assert [outcome.value for outcome in Outcome] == [outcome.name.lower() for outcome in Outcome]
     assert [str(klass) for klass in Class] == ["measured", "derived", "inferred", "unknown"]
+
+
+def test_facts_without_the_prompt_keep_all_else() -> None:
+    facts = records.RequestFacts(
+        "openai", "chat", "inference", "m", True, 2, 3, 4, True, (("num_ctx", "1"),), records.Prompt()
+    )
+    assert facts.promptless() == dataclasses.replace(facts, prompt=None)

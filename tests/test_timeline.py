@@ -27,6 +27,7 @@ def stream(times_ms: list[float], event: Event = TOKEN) -> Timeline:
 
 
 INPUTS: dict[str, Callable[[Recorder], object]] = {
+    "arrived": lambda r: r.arrived(0.0, 0, 0),
     "admitted": lambda r: r.admitted(0, 0),
     "dispatched": lambda r: r.dispatched(0),
     "head": lambda r: r.head(0, 200, True),
@@ -46,7 +47,7 @@ PATHS = {
     "ended": ["end"],
 }
 LEGAL = {
-    "arrived": {"admitted", "dispatched", "head", "end"},
+    "arrived": {"arrived", "admitted", "dispatched", "head", "end"},
     "admitted": {"dispatched", "head", "end"},
     "dispatched": {"dispatched", "head", "end"},
     "answering": {"dispatched", "read", "event", "unreadable", "blocked", "body_end", "end"},
@@ -204,3 +205,10 @@ def test_an_open_stream_holds_bounded_memory() -> None:
         recorder.event(at * 1000, TOKEN)
     assert len(recorder._packed) + 8 * len(recorder._waiting) < 3 * STAMPS
     assert len(recorder._series[0].recent) < 2 * EXACT_GAPS
+
+
+def test_times_count_from_the_bodys_arrival() -> None:
+    recorder = Recorder(1.0, 100)
+    recorder.arrived(2.0, 150, 9)
+    line = recorder.end(175)
+    assert (line.at_s, line.total_ns, line.bytes_in) == (2.0, 25, 9)

@@ -23,6 +23,9 @@ Gate = tuple[Rule, Slots]
 Window = Callable[[str | None], int | None]
 """The engine's context window for a model; None: not known."""
 
+ADMITTED = AdmissionVerdict()
+"""No rule has anything to say."""
+
 
 class Permit:
     """Leave to be at the engine.
@@ -111,8 +114,8 @@ class Door:
 
         Only inference is limited. Cancelled while it waits, it has taken nothing.
         """
-        if facts.route != "inference":
-            return Permit(AdmissionVerdict(), None, lambda how, usage: None)
+        if (permit := self.open(facts)) is not None:
+            return permit
         start = self._now()
         self.limits.sweep(start)
         weighed = self.limits.weigh(asked, start)
@@ -127,6 +130,15 @@ class Door:
                 hold.settle(Spent(self._now(), 0, 0, 0))
         verdict = self.limits.note(_verdict(weighed, waiter.observed, behind, self._clock.now_ns() - start.ns))
         return Permit(verdict, weighed.cap, lambda how, usage: self._end(hold, waiter, how, usage))
+
+    def open(self, facts: RequestFacts) -> Permit | None:
+        """A permit at once where no rule can say anything; None where one may."""
+        if facts.route != "inference":
+            return _free()
+        if self.limits.rules:
+            return None
+        self.limits.note(ADMITTED)
+        return _free()
 
     def headers(self, asked: Ask) -> list[tuple[bytes, bytes]]:
         """`x-ratelimit-*` for this client, as things stand now; none where nothing in force limits its rate."""
@@ -226,14 +238,18 @@ class EngineDoor:
         self, facts: RequestFacts, count: TokenCount | None, prefix: PrefixVerdict | None, tenant: str | None
     ) -> Permit:
         """A permit, perhaps after a wait. Raises Shed, Refused."""
-        return await self._door.admit(facts, self._ask(facts, count, tenant))
+        return self._door.open(facts) or await self._door.admit(facts, self._ask(facts, count, tenant))
 
     def headers(self, facts: RequestFacts, tenant: str | None) -> list[tuple[bytes, bytes]]:
         """`x-ratelimit-*` for this client."""
-        return self._door.headers(self._ask(facts, None, tenant))
+        return self._door.headers(self._ask(facts, None, tenant)) if self._door.limits.rules else []
 
     def _ask(self, facts: RequestFacts, count: TokenCount | None, tenant: str | None) -> Ask:
         return ask(facts, count, tenant=tenant, engine=self._engine, window=self._window(facts.model))
+
+
+def _free() -> Permit:
+    return Permit(ADMITTED, None, lambda how, usage: None)
 
 
 def _crowded(waiter: Waiter) -> Gate | None:

@@ -12,6 +12,8 @@ from proxy.records import Call, Message, Part, Prompt
 from proxy.wire.fields import items, mapping, objects, string, text
 
 _TEXT_PARTS = frozenset({"text", "input_text", "output_text"})
+_PLAIN = frozenset({"role", "content", "name"})
+"""What the usual message has: one text."""
 _AUDIO_PARTS = frozenset({"input_audio", "audio_url", "audio"})
 
 
@@ -62,6 +64,9 @@ def generate_prompt(body: dict[str, Any]) -> Prompt:
 def _messages(each: dict[str, Any]) -> Iterator[Message]:
     """One message, and before it the tool results that Anthropic puts inside it."""
     content = each.get("content")
+    if isinstance(content, str) and each.keys() <= _PLAIN:
+        yield Message(text(each.get("role")), (Part("text", content),))
+        return
     results = [part for part in objects(content) if part.get("type") == "tool_result"]
     for result in results:
         yield Message("tool", tuple(_parts(result.get("content"))))

@@ -1,7 +1,6 @@
 """A request body, read into facts. Never raises, whatever the body is; it goes to the engine as it came."""
 
 import zlib
-from dataclasses import replace
 from typing import Any
 
 from proxy.records import RequestFacts
@@ -31,7 +30,9 @@ def read_facts(route: Route, content_type: str, body: bytes) -> RequestFacts:
         asked = loads(_inflated(body))
         if not isinstance(asked, dict):
             return found
-        found = replace(found, model=_model(asked), stream=flag(asked.get("stream")), options=_options(asked))
+        found = RequestFacts(
+            route.dialect, route.kind, route.route, _model(asked), flag(asked.get("stream")), options=_options(asked)
+        )
         return dialect_of(found.dialect).read_request(found, asked) if found.route == "inference" else found
     except (Unreadable, RecursionError, zlib.error):
         return found

@@ -83,7 +83,7 @@ def _inserted(text: bytes, name: str, value: bytes) -> bytes:
 
 def _only(text: bytes, name: str) -> Member | None:
     """The member of this name; ValueError where it stands there twice."""
-    if name.encode() not in text and not _SPELT.search(text):
+    if name.encode() not in text and not (b"\\u00" in text and _SPELT.search(text)):
         _open(text)
         return None
     found = [member for member in members(text) if member.name == name]
