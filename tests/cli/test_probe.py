@@ -65,8 +65,8 @@ def failure(*what: object, **how: object) -> ProbeError:
 
 def test_short_and_long_prompts_are_timed_apart() -> None:
     result, _ = probed()
-    assert result.short.prompt_tokens == pytest.approx(SHORT, rel=0.02)
-    assert result.long.prompt_tokens == pytest.approx(LONG, rel=0.02)
+    assert result.short.prompt_tokens == pytest.approx(SHORT, rel=0.15)
+    assert result.long.prompt_tokens == pytest.approx(LONG, rel=0.15)
     assert (result.short.output_tokens, result.long.output_tokens) == (OUTPUT, OUTPUT)
     assert result.short.ttft_s == pytest.approx((OVERHEAD_MS + result.short.prompt_tokens) / 1e3)
     assert result.long.ttft_s == pytest.approx((OVERHEAD_MS + result.long.prompt_tokens) / 1e3)
