@@ -12,7 +12,7 @@ from typing import Any
 from proxy.prefixes.breakers.counterfactual import Outcome, Replay
 from proxy.prefixes.breakers.documents import Document, agreement, nearest
 from proxy.prefixes.breakers.masks import mask
-from proxy.prefixes.breakers.proposals import Proposal, proposals
+from proxy.prefixes.breakers.proposals import Name, Proposal, proposals
 from proxy.prefixes.breakers.values import MACHINE_MADE
 from proxy.prefixes.canon import Encode, text_of
 from proxy.prefixes.shadow import common
@@ -24,7 +24,7 @@ LEAST_SHARE = 0.015
 LEAST_REQUESTS = 8
 """... and this many requests have it: nobody should be woken for two odd prompts."""
 
-STEPS = 8
+STEPS = 12
 """Rounds of proposals in one family."""
 
 NEAR = 200
@@ -111,20 +111,24 @@ class Finder:
                 current[:] = best.documents
 
     def _trials(self, current: list[Document], before: Outcome, pairs: Sequence[tuple[int, int]]) -> Iterator[Trial]:
-        """The best repair of each round; the caller changes `current` when it takes one."""
-        tried: set[tuple[str, tuple[int, ...]]] = set()
+        """The best repair of each round; the caller changes `current` when it takes one. What saved nothing is tried
+        again after another repair: an early breaker may cost nothing while a later one breaks all the same."""
+        taken: set[Name] = set()
+        vain: set[Name] = set()
         ordered: set[str] = set()
         for _ in range(STEPS):
-            found = [one for one in proposals(current, pairs) if one.name not in tried and not _rest(one, ordered)]
-            if not found:
+            found = [one for one in proposals(current, pairs) if one.name not in taken | vain]
+            rivals = _rivals([one for one in found if not _rest(one, ordered)])
+            if not rivals:
                 return
-            rivals = _rivals(found)
             trials = [self._try(one, current, before) for one in rivals]
             best = max(trials, key=lambda trial: trial.saved)
-            tried |= {one.proposal.name for one in trials if one is best or one.saved <= 0}
             yield best
+            vain |= {one.proposal.name for one in trials if one.saved <= 0}
             if best.saved > 0:
                 before = best.outcome
+                taken.add(best.proposal.name)
+                vain.clear()
                 ordered |= {best.proposal.role} if best.proposal.repair.fix == "reorder" else set()
 
     def _try(self, proposal: Proposal, current: Sequence[Document], before: Outcome) -> Trial:
@@ -168,7 +172,7 @@ def _rest(proposal: Proposal, ordered: set[str]) -> bool:
 
 
 def _rivals(found: Sequence[Proposal]) -> list[Proposal]:
-    first = min(one.first.position for one in found)
+    first = min((one.first.position for one in found), default=0)
     near = [one for one in found if one.first.position <= first + NEAR]
     return sorted(near, key=lambda one: (-len(one.carriers), one.first.position))[:RIVALS]
 

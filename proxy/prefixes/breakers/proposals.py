@@ -16,6 +16,9 @@ from proxy.prefixes.breakers.values import kind_of, recurs
 SHOWN = 24
 """Values that are kept to show a breaker by."""
 
+Name = tuple[str, tuple[int, ...]]
+"""Kind and carriers: what tells a proposal from others of the same family."""
+
 Explain = Callable[[Parting], tuple[str, Repair] | None]
 
 EXPLANATIONS: tuple[Explain, ...] = (image_first, other_turns, another_form, other_order)
@@ -41,7 +44,7 @@ class Proposal:
         return self.first.place.role
 
     @property
-    def name(self) -> tuple[str, tuple[int, ...]]:
+    def name(self) -> Name:
         """What tells it from other proposals of the same family."""
         return self.kind, self.carriers
 

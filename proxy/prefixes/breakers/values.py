@@ -6,7 +6,7 @@ date stays for a day, a session id stays for a conversation, a counter only rise
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 CLOCK = re.compile(
@@ -131,11 +131,14 @@ class Values:
 
 
 def kind_of(values: Values) -> str:
-    """The kind of breaker that these values make."""
-    for kind, holds in RULES:
-        if holds(values):
-            return kind
-    return "other"
+    """The kind of breaker that these values make; of several lines that vary together, the kind of the one that varies
+    most."""
+    found = next((kind for kind, holds in RULES if holds(values)), "other")
+    lines = list(zip(*(text.strip().split("\n") for text in values.texts), strict=False))
+    if found == "other" and len(lines) > 1:
+        busiest = max(lines, key=lambda line: len(set(line)))
+        return kind_of(replace(values, texts=busiest, wide=busiest))
+    return found
 
 
 def recurs(values: Values) -> bool:

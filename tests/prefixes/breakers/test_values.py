@@ -46,6 +46,7 @@ DOCUMENT = " ".join(["words"] * 50)
         (seen("anna@example.org", "bruno@example.org"), "user_name"),
         (seen("annakeller7", "brunobarros7", "carla8", label="The user is "), "user_name"),
         (seen("48213", "99121", "77101", label="customer id: "), "user_name"),
+        (seen(*[f"for {len(word) % 2} euros\n<!-- {word} -->" for word in HEX]), "nonce"),
         (seen("be kind and brief", "be bold", "be kind and brief"), "prompt_version"),
         (seen("be kind and brief", "be bold and long", "be dull"), "other"),
         (seen(f"{DOCUMENT} a", f"{DOCUMENT} b", f"{DOCUMENT} c"), "docs_before_instructions"),
