@@ -14,7 +14,7 @@ from typing import Protocol
 from proxy.client import Client, Headers, Watch
 from proxy.clock import Clock
 from proxy.config import Timeouts
-from proxy.errors import ClientGone, Fault, ProxyError, UpgradeRefused
+from proxy.errors import ClientGone, EngineFailed, Fault, ProxyError, UpgradeRefused
 from proxy.fleet import Engine, Fleet, Permit
 from proxy.guard import Guard
 from proxy.records import (
@@ -176,6 +176,9 @@ class Exchange:
         answer = await self._dispatch(engine, request)
         try:
             return await self._pass_on(engine, permit, answer, request)
+        except EngineFailed:
+            engine.on_trouble()  # an engine that died in the middle of an answer may come back as another
+            raise
         finally:
             await answer.aclose()
 

@@ -276,6 +276,17 @@ def test_the_first_token_is_told_once() -> None:
     assert run(main) == [20 * MS]
 
 
+@pytest.mark.parametrize(("ending", "troubles"), [("complete", 0), ("close", 1), ("reset", 1)])
+def test_an_engine_that_breaks_off_is_looked_at_again(ending: Any, troubles: int) -> None:
+    async def main(loop: VirtualLoop) -> int:
+        house, told = House(loop, replace(WHOLE, ending=ending)), []
+        house.app.fleet.engines[0].on_trouble = lambda: told.append(1)
+        await house.ask(STREAM)
+        return len(told)
+
+    assert run(main) == troubles
+
+
 def test_an_answer_that_cannot_be_read_along_is_passed_on_and_said_so() -> None:
     script = Script(headers=(*JSON, ("content-encoding", "x-secret")), reads=(Read(0, b"\x00\x01"),))
     house, answer = asked(script)

@@ -23,8 +23,8 @@ COUNT = 60
 MODEL = "smollm2-135m"
 OVERLOAD = 1.3
 """Arrivals a second, as a multiple of what two slots can do."""
-NOTICED_S = 45
-"""From an engine's end or start to `/readyz`: it is looked at every 30 s, sooner after trouble."""
+NOTICED_S = 20
+"""From an engine's end or start to `/readyz`: it is looked at at once after trouble, and every 2 s while it is silent."""
 
 
 @pytest.fixture(scope="module")

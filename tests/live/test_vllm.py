@@ -231,10 +231,10 @@ def test_a_killed_engine_breaks_its_answers_off_and_is_known_again(telling: Engi
         with pytest.raises(httpx.RemoteProtocolError):
             list(pieces)
     assert compare.records(proxy, ["cut"])["cut"]["outcome"] == "truncated"
-    until(lambda: not proxy.ready, 45)
+    until(lambda: not proxy.ready, 20)
     second = Engine("vllm", *TELLING, port=telling.port)
     try:
-        until(lambda: proxy.ready, 45)
+        until(lambda: proxy.ready, 20)
         again = {"model": MODEL, "prompt": "a", "max_tokens": 2}
         answer = httpx.post(proxy.url + "/v1/completions", json=again, headers={"x-request-id": "again"}, timeout=60)
         assert answer.status_code == 200
