@@ -431,6 +431,13 @@ def test_the_phases_table_says_which_class_a_phase_can_have(column: int) -> None
     assert shown == classes(list(REPORTS)[column])
 
 
+def test_the_engines_that_are_said_to_be_run_have_their_live_tests() -> None:
+    (said,) = re.findall(r"^(.*) are run behind phasegate by\n`tests/live`", section("Phases"), re.MULTILINE)
+    engines = {"Ollama": "ollama", "llama.cpp": "llamacpp", "vLLM": "vllm", "SGLang": "sglang"}
+    run = {name for word, name in engines.items() if word in said}
+    assert run == {name for name in engines.values() if (ROOT / "tests" / "live" / f"test_{name}.py").exists()}
+
+
 def test_readme_is_short_and_speaks_of_the_project_alone() -> None:
     assert len(README.splitlines()) <= 460
     assert not re.search(r"/work/|\bTODO\b|\bshields\.io\b", README)

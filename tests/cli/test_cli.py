@@ -1,8 +1,10 @@
 import re
+import runpy
 import subprocess
 import sys
 
 import click
+import pytest
 from click.testing import CliRunner
 
 from proxy.cli import VERBS, main
@@ -29,3 +31,11 @@ def test_an_unknown_verb_is_a_usage_error():
 def test_a_verb_is_imported_on_use_only():
     code = "import sys, proxy.cli; sys.exit(any(name.startswith('proxy.cli.') for name in sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_the_package_is_the_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    monkeypatch.setattr("sys.argv", ["phasegate", "--version"])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_module("proxy", run_name="__main__")
+    assert ended.value.code == 0
+    assert capsys.readouterr().out.startswith("phasegate, version ")
