@@ -78,6 +78,20 @@ COUNTERS: dict[str, Definition] = {
     "usage_known_requests": Definition(
         ("engine",), 1, "Completed inference requests of which the engine said prompt and output tokens."
     ),
+    "prefix_tokens": Definition(
+        ("engine", "bin"),
+        7,
+        "Prompt tokens of audited requests by where they came from: hit, compulsory, structural, capacity, "
+        "other_replica, text_break, engine_gap.",
+    ),
+    "prefix_expected_tokens": Definition(
+        ("engine",),
+        1,
+        "Prompt tokens that the audit expected from the prefix cache, of requests whose cached tokens are known.",
+    ),
+    "prefix_reported_tokens": Definition(
+        ("engine",), 1, "Prompt tokens that came from the prefix cache, as engines said, of the same requests."
+    ),
     "cold_loads": Definition(("engine",), 1, "Exchanges for which the model was loaded into memory."),
     "stalls": Definition(("engine",), 1, "Gaps between events with output over 250 ms and five medians of the stream."),
     "blocked_seconds": Definition(("engine",), 1, "Time inside send because a client read slowly."),

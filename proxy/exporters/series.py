@@ -88,6 +88,7 @@ class Series:
         labels = (finished.engine, model)
         self._endings(record, labels)
         self._usage(record, labels)
+        self._prefixes(record, labels[:1])
         if finished.facts.route == "inference":
             exemplar = (finished.id, finished.timeline.at_s)
             self._tokens_seen(record, labels, exemplar)
@@ -142,6 +143,17 @@ class Series:
             self._add("cache_unknown_requests", engine, cached is None)
             self._add("prompt_unknown_requests", engine, prompt is None)
             self._add("usage_known_requests", engine, prompt is not None and output is not None)
+
+    def _prefixes(self, record: RequestRecord, engine: Labels) -> None:
+        """Where prompt tokens came from, of requests that the engine says it has read."""
+        prefix, usage = record.finished.prefix, record.finished.usage
+        if prefix is None or usage is None or usage.prompt_tokens is None:
+            return
+        for name, tokens in prefix.bins:
+            self._add("prefix_tokens", (*engine, name), tokens)
+        if usage.cached_tokens is not None:
+            self._add("prefix_expected_tokens", engine, prefix.expected or 0)
+            self._add("prefix_reported_tokens", engine, usage.cached_tokens)
 
     def _tokens_seen(self, record: RequestRecord, labels: Labels, exemplar: Exemplar) -> None:
         """Times that need a token, or the engine's ear, but no good end."""
