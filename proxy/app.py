@@ -242,7 +242,7 @@ class DataApp:
             self._send(finished)
 
     def _learnt(self, engine: Engine, facts: RequestFacts, finished: Finished, text: str) -> Finished:
-        """The record with every prompt token in its bin; what was expected is what was said at dispatch."""
+        """The record with every prompt token in its bin."""
         if finished.outcome is Outcome.COMPLETED and not _counts_fresh(finished.evidence):
             engine.desk.learn(facts, finished.count, finished.usage)
         if engine.audit is None or facts.prompt is None:
@@ -256,7 +256,7 @@ class DataApp:
         settled = engine.audit.ended(finished.id, text, finished.usage)
         if settled is None or finished.prefix is None:
             return finished
-        return replace(finished, prefix=replace(settled, expected=finished.prefix.expected))
+        return replace(finished, prefix=settled)
 
     def _later(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(work)

@@ -2,8 +2,10 @@
 
 import importlib
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 from proxy.config import ConfigError, Tokens
+from proxy.records import RequestFacts, TokenCount, Usage
 from proxy.tokens.cache import Cache
 from proxy.tokens.desk import Ask, Desk, nobody
 from proxy.tokens.meter import Meter, off_loop
@@ -13,6 +15,31 @@ from proxy.tokens.vocabularies import VOCABULARIES, load
 
 CACHE_BYTES = 32 * 1024 * 1024
 """For the shapes of texts seen before: some 40,000 pieces, the histories of thousands of conversations."""
+
+
+class Closed:
+    """The desk of an engine whose prompts are not counted."""
+
+    def serves(self, kind: str) -> None:
+        """It makes no difference."""
+
+    async def count(self, facts: RequestFacts, body: bytes = b"") -> TokenCount | None:
+        """Nothing is counted."""
+        return None
+
+    def learn(self, facts: RequestFacts, count: TokenCount | None, usage: Usage | None) -> None:
+        """Nothing is learnt."""
+
+    def snapshot(self) -> dict[str, Any]:
+        """Nothing is known."""
+        return {}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Nothing is kept."""
+        return {}
+
+    def restore(self, kept: dict[str, Any]) -> None:
+        """Nothing is taken up."""
 
 
 class Furniture:
@@ -27,8 +54,10 @@ class Furniture:
         self._default = self._meter(settings.vocabulary)
         self._meters = {model: self._meter(name) for model, name in settings.models.items()}
 
-    def desk(self, ask: Ask) -> Desk:
+    def desk(self, ask: Ask) -> Desk | Closed:
         """A desk for one engine."""
+        if not self._settings.count:
+            return Closed()
         return Desk(self._default, self._meters, ask=ask if self._settings.ask_engine else nobody)
 
     def encode(self, text: str) -> list[int]:

@@ -40,11 +40,11 @@ class Guard:
 
     def first_byte(self, seconds: float) -> None:
         """The answer's head must be here within `seconds`; 0: no limit."""
-        self._arm("first_byte", seconds, f"no answer from the engine within {seconds:g} s (timeouts.first_byte_s)")
+        self._arm("first_byte", seconds, "no answer from the engine within {:g} s (timeouts.first_byte_s)")
 
     def total(self, seconds: float) -> None:
         """The answer must be over within `seconds`; 0: no limit."""
-        self._arm("total", seconds, f"the answer was not complete within {seconds:g} s (timeouts.total_s)")
+        self._arm("total", seconds, "the answer was not complete within {:g} s (timeouts.total_s)")
 
     def head(self) -> None:
         """The head is here: the first-byte limit is met."""
@@ -67,9 +67,12 @@ class Guard:
         if self.reason is None:
             self.reason = _OVER
 
-    def _arm(self, name: str, seconds: float, message: str) -> None:
+    def _arm(self, name: str, seconds: float, words: str) -> None:
         if seconds:
-            self._timers[name] = self._loop.call_later(seconds, self.cancel, EngineTimeout(message))
+            self._timers[name] = self._loop.call_later(seconds, self._late, words, seconds)
+
+    def _late(self, words: str, seconds: float) -> None:
+        self.cancel(EngineTimeout(words.format(seconds)))
 
     def _disarm(self, name: str) -> None:
         timer = self._timers.pop(name, None)

@@ -10,7 +10,7 @@ from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 
 from proxy.config import ConfigError, Tokens
-from proxy.counting import Furniture
+from proxy.counting import Closed, Furniture
 from proxy.records import Message, Part, Prompt, RequestFacts, TokenCount, Usage
 from proxy.tokens.desk import Desk
 from proxy.tokens.exact import Question
@@ -28,7 +28,7 @@ async def nobody(question: Question) -> bytes | None:
     raise AssertionError("nobody is to be asked")
 
 
-def counted(desk: Desk, model: str) -> TokenCount:
+def counted(desk: Desk | Closed, model: str) -> TokenCount:
     count = asyncio.run(desk.count(asking(model), b"{}"))
     assert count is not None
     return count
@@ -87,3 +87,12 @@ def test_an_engine_is_asked_only_where_that_is_set() -> None:
         desk.serves("vllm")
         counted(desk, "m")
     assert asked == ["/tokenize"]
+
+
+def test_without_counting_nothing_is_counted_learnt_or_kept() -> None:
+    desk = Furniture(Tokens(count=False)).desk(nobody)
+    desk.serves("vllm")
+    desk.restore({"new": {}})
+    assert asyncio.run(desk.count(asking("new"), b"{}")) is None
+    desk.learn(asking("new"), None, Usage(prompt_tokens=3))
+    assert (desk.snapshot(), desk.to_dict()) == ({}, {})

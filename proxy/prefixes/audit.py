@@ -71,13 +71,14 @@ class Audit:
         return reading.verdict
 
     def ended(self, id: str, text: str, usage: Usage | None) -> PrefixVerdict | None:
-        """The exchange is over; `text` is what the engine wrote, as far as it was seen. The verdict, settled."""
+        """The exchange is over; `text` is what the engine wrote, as far as it was seen. The verdict, settled: what was
+        expected is what was said at dispatch."""
         reading = self._open.pop(id, None)
         if reading is None or not reading.begun:
             return None
         self._cache.end(reading, text)
         sight, reported = self._settled(reading, usage)
-        return self._verdict(sight, reported)
+        return self._verdict(sight, reported, reading.verdict.expected)
 
     def inferred(self, model: str, tokens: int | None, report: EngineReport | None) -> Inferred | None:
         """Cached tokens by prefill time, for an engine that does not say. Every call is also a sample."""
@@ -98,7 +99,8 @@ class Audit:
         unseen = Sight(sum(chain.tokens for chain in chains), 0, 0, 0, 0, 0)
         reading = Reading(id, model, root, prompt, segments, chains, unseen, PrefixVerdict(self._cache.block, 0))
         reading.sight = self._sight(reading)
-        reading.verdict = self._verdict(self._scaled(reading, None), None)
+        sight = self._scaled(reading, None)
+        reading.verdict = self._verdict(sight, None, sight.resident)
         return reading
 
     def _chains(self, root: int, prompt: Prompt, segments: Sequence[Segment]) -> list[Chain]:
@@ -117,11 +119,11 @@ class Audit:
         repeated = self._texts.repeated(reading, max(look.infinite, elsewhere))
         return Sight(reading.sight.tokens, look.usable, look.resident, look.infinite, elsewhere, repeated)
 
-    def _verdict(self, sight: Sight, reported: int | None) -> PrefixVerdict:
+    def _verdict(self, sight: Sight, reported: int | None, expected: int | None) -> PrefixVerdict:
         return PrefixVerdict(
             block=self._cache.block,
             tokens=sight.tokens,
-            expected=sight.resident,
+            expected=expected,
             attainable=sight.resident if self._cache.capacity is not None else None,
             infinite=sight.infinite,
             bins=split(sight, reported),

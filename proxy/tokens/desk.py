@@ -13,6 +13,7 @@ from proxy.tokens.calibration import Calibration
 from proxy.tokens.exact import Question, question, read
 from proxy.tokens.meter import Meter
 from proxy.tokens.sample import Sample, Shapes, sample, texts
+from proxy.tokens.shapes import NOTHING
 from proxy.tokens.truncation import truncated
 
 MODELS = 256
@@ -115,8 +116,7 @@ class Desk:
 
     async def _shapes(self, prompt: Prompt, model: str | None) -> Shapes:
         meter = self._meter(model)
-        content, tools, calls = texts(prompt)
-        return Shapes(await meter.measure(content), await meter.measure(tools), await meter.measure(calls))
+        return Shapes(*[await meter.measure(some) if some else NOTHING for some in texts(prompt)])
 
     async def _said(self, facts: RequestFacts, body: bytes) -> int | None:
         """The engine's own count, where it is asked, can tell, and answers."""

@@ -49,7 +49,7 @@ class Meter:
         self._run = run
 
     async def measure(self, texts: Iterable[str]) -> Shape:
-        """The shape of all texts together. Never raises for what a text holds."""
+        """The shape of all texts together; of none at all the empty one. Never raises for what a text holds."""
         sums: list[Shape] = []
         fresh = 0
         for n, span in enumerate(spans(texts), 1):

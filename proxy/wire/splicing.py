@@ -69,7 +69,7 @@ def _splice(text: bytes, path: tuple[str, ...], value: bytes) -> bytes:
 
 def _wrapped(path: tuple[str, ...], value: bytes) -> bytes:
     for name in reversed(path):
-        value = b"{" + json.dumps(name).encode() + b":" + value + b"}"
+        value = b'{"%b":%b}' % (name.encode(), value)
     return value
 
 
@@ -78,7 +78,7 @@ def _inserted(text: bytes, name: str, value: bytes) -> bytes:
     start = _open(text)
     after = _skip(text, start)
     empty = text[after : after + 1] == b"}"
-    return text[:start] + json.dumps(name).encode() + b":" + value + (b"" if empty else b",") + text[start:]
+    return b'%b"%b":%b%b%b' % (text[:start], name.encode(), value, b"" if empty else b",", text[start:])
 
 
 def _only(text: bytes, name: str) -> Member | None:
