@@ -181,7 +181,8 @@ async def _plainly(url: str, ask: Ask, start: float) -> Heard:
     await _at(start, ask)
     place = httpx.URL(url)
     content = json.dumps(ask.body).encode()
-    headers = [("host", place.netloc.decode()), ("content-length", str(len(content))), ("x-request-id", ask.id)]
+    headers = [("host", place.netloc.decode()), ("content-type", "application/json")]
+    headers += [("content-length", str(len(content))), ("x-request-id", ask.id)]
     request = encode_head(f"POST {ask.path} HTTP/1.1", headers) + content
     reader, writer = await asyncio.open_connection(place.host, place.port)
     heard = Heard(ask, sent_ns=time.monotonic_ns())

@@ -56,7 +56,7 @@ class Child:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            start_new_session=True,
+            process_group=0,  # not a session of its own: Linux weighs sessions alike, whatever their niceness
         )
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()

@@ -24,7 +24,7 @@ MODEL = "smollm2-135m"
 OVERLOAD = 1.3
 """Arrivals a second, as a multiple of what two slots can do."""
 NOTICED_S = 20
-"""From an engine's end or start to `/readyz`: it is looked at at once after trouble, and every 2 s while it is silent."""
+"""From an engine's end or start to `/readyz`: a look follows trouble at once, and silence every 2 s."""
 
 
 @pytest.fixture(scope="module")

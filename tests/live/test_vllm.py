@@ -25,6 +25,7 @@ COUNT = 100
 PER_SECOND = 3.0
 MODEL = "smollm2-135m"
 TELLING = ("--enable-per-request-metrics", "--enable-prompt-tokens-details", "--enable-request-id-headers")
+TOOLS = ("--enable-auto-tool-choice", "--tool-call-parser", "hermes")
 TIGHT = ("--num-gpu-blocks-override", "24", "--max-model-len", "512")
 """768 tokens for four sequences: answers that grow push one another out."""
 
@@ -87,7 +88,7 @@ def measured(engine: Engine, proxy: Phasegate, name: str, count: int) -> Run:
 @pytest.fixture(scope="module")
 def telling(need: Callable[[str], None]) -> Iterator[Engine]:
     need("vllm")
-    started = Engine("vllm", *TELLING)
+    started = Engine("vllm", *TELLING, *TOOLS)
     yield started
     started.stop()
 
