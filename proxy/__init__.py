@@ -20,7 +20,7 @@ Layers. A line may import the lines above it. Before the bar stand modules, whic
 behind it families, each of which uses, in its own line, itself alone: families meet through records.
 
     vocabulary   clock errors events messages records
-    cores        config gaps headers lists tap timeline | admission attribution engines prefixes sim tokens wire
+    cores        config declared gaps headers lists tap timeline | admission attribution engines prefixes sim tokens wire
     shells       client collector counting guard line memory policy pulse relay transport | exporters
     office       | office
     life         auditing exchange fleet lookout

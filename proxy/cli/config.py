@@ -12,6 +12,7 @@ import click
 from proxy.cli import USAGE
 from proxy.cli.keys import keys
 from proxy.config import ConfigError, Loaded, leaves, load, masked
+from proxy.declared import CHANGES
 from proxy.policy import rules, tenants
 
 FILE = click.Path(dir_okay=False, path_type=Path)
@@ -57,6 +58,9 @@ def show(file: Path | None, origin: bool) -> None:
     for key, value in leaves(result.settings):
         text = json.dumps(masked(value, key.rpartition(".")[2]))
         click.echo(f"{key} = {text}" + (f"  # {result.origins[key]}" if origin else ""))
+    click.echo("\n# what is changed on the way, and nothing else")
+    for name, change in CHANGES.items():
+        click.echo(f"# {name:<10} {'on ' if change.when(result.settings) else 'off'}  {change.what}")
 
 
 config.add_command(keys)
