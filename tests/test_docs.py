@@ -18,6 +18,7 @@ from prometheus_client import CollectorRegistry
 from proxy import cli
 from proxy.attribution.ladder import CLOCK, DISTRUSTED, REPORTED, attribute
 from proxy.config import Limit, Section, Settings, Upstream, load
+from proxy.declared import CHANGES
 from proxy.exchange import Exchange
 from proxy.exporters.contract import to_dict
 from proxy.exporters.definitions import COUNT_ERROR, COUNTERS, TIMES
@@ -342,6 +343,10 @@ def test_every_outcome_stands_in_the_endings_table_with_its_permit_as_played() -
     played = {(row.outcome.value, row.permit) for row in ROWS} | {(Outcome.PROXY_ERROR.value, "ignore")}
     assert shown == played
     assert {outcome for outcome, _ in shown} == {outcome.value for outcome in Outcome}
+
+
+def test_every_change_on_the_way_is_in_readme() -> None:
+    assert [word(name) for name, _ in table("What is changed on the way")] == list(CHANGES)
 
 
 def test_every_finding_is_in_readme() -> None:
