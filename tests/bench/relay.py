@@ -1,7 +1,7 @@
 """What relaying costs: everything side by side in one run, CPU time as ratios.
 
     python -m tests.bench.relay [--seconds 5] [--requests 2000] [--streams 50] [--open 1000] [--json]
-                                [--vllm-router PROGRAM] [--litellm PROGRAM] [--only ROW,ROW]
+                                [--vllm-router PROGRAM] [--litellm PROGRAM] [--only ROW,ROW] [--rooms off]
 
 One scripted engine and one load client, each in its own process; the CPU time of each proxy's processes is read from
 /proc. Two loads: streams of 100 events a second, and requests of 2 KB that are answered with one event. Rows:
@@ -9,9 +9,10 @@ One scripted engine and one load client, each in its own process; the CPU time o
     direct      no proxy
     bare        raw ASGI and an aiohttp session (tests/bench/bare.py)
     wire        our listener, headers and relay alone
-    untapped    the data process, answers unread
-    tapped      the data process as shipped; records go nowhere
-    phasegate   `phasegate serve`: data process and office, their CPU time apart
+    untapped    the data process without counting and audit, answers unread
+    tapped      the same with its tap: relay, tap, timeline
+    whole       the data process as shipped; records go nowhere
+    phasegate   `phasegate serve`: data process and office, their CPU time apart (`--rooms off`: without counting, audit)
     nginx       `proxy_buffering off`, where it is installed
     vllm-router, litellm    where a program is given
 
@@ -49,6 +50,12 @@ http {{ access_log off; client_body_temp_path {dir}; proxy_temp_path {dir}; fast
       proxy_pass http://engine; proxy_http_version 1.1; proxy_set_header Connection ""; proxy_buffering off;
   }} }} }}
 """
+ROOMS_OFF = """
+[tokens]
+count = false
+[prefixes]
+audit = false
+"""
 LITELLM = """
 model_list:
   - model_name: m
@@ -83,15 +90,15 @@ class Bench:
     def command(self, name: str, port: int) -> list[str] | None:
         """How a row's proxy is started; None: it is not here."""
         python, url, options = sys.executable, f"http://127.0.0.1:{self.engine}", self.options
-        ours = {"wire": "wire", "untapped": "untapped", "tapped": "whole"}
-        if name in ours:
-            return [python, "-m", "tests.bench.relayed", str(port), url, ours[name]]
+        if name in ("wire", "untapped", "tapped", "whole"):
+            return [python, "-m", "tests.bench.relayed", str(port), url, name]
         if name == "bare":
             return [python, "-m", "tests.bench.bare", str(port), url]
         if name == "phasegate":
             admin = f"127.0.0.1:{free_port()}"
+            config = self.write("phasegate.toml", ROOMS_OFF if options.rooms == "off" else "")
             return [python, "-m", "proxy", "serve", "--upstream", url, "--listen", f"127.0.0.1:{port}",
-                    "--admin", admin, "--quiet"]  # fmt: skip
+                    "--admin", admin, "--config", config, "--quiet"]  # fmt: skip
         if name == "nginx" and shutil.which("nginx"):
             config = self.write("nginx.conf", NGINX.format(dir=self.directory, engine=self.engine, port=port))
             return ["nginx", "-e", "stderr", "-c", config]
@@ -243,7 +250,7 @@ def shown(rows: list[Row]) -> str:
     return "\n".join(lines)
 
 
-ROWS = ("direct", "bare", "wire", "untapped", "tapped", "phasegate", "nginx", "vllm-router", "litellm")
+ROWS = ("direct", "bare", "wire", "untapped", "tapped", "whole", "phasegate", "nginx", "vllm-router", "litellm")
 
 
 def main() -> None:
@@ -255,6 +262,7 @@ def main() -> None:
     parser.add_argument("--vllm-router", metavar="PROGRAM")
     parser.add_argument("--litellm", metavar="PROGRAM")
     parser.add_argument("--only", default=",".join(ROWS), help="rows, with commas")
+    parser.add_argument("--rooms", choices=("on", "off"), default="on", help="counting and audit, in row phasegate")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]

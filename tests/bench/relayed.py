@@ -1,7 +1,8 @@
 """The data process without its office, whole or in parts, so that a cost can be told from its neighbours'.
 
 python -m tests.bench.relayed PORT ENGINE_URL whole      as shipped; records go nowhere
-python -m tests.bench.relayed PORT ENGINE_URL untapped   answers are relayed unread
+python -m tests.bench.relayed PORT ENGINE_URL tapped     relay, tap and timeline: no counting, no audit
+python -m tests.bench.relayed PORT ENGINE_URL untapped   the same, and answers are relayed unread
 python -m tests.bench.relayed PORT ENGINE_URL wire       listener, headers and relay alone
 """
 
@@ -9,6 +10,7 @@ import asyncio
 import cProfile
 import signal
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -20,7 +22,8 @@ from proxy.app import DataApp
 from proxy.cli.listener import Listener
 from proxy.client import Client
 from proxy.clock import SystemClock
-from proxy.config import Settings, Upstream
+from proxy.collector import calm
+from proxy.config import Prefixes, Settings, Tokens, Upstream
 from proxy.records import RequestFacts
 from proxy.relay import Answer, Relay
 from proxy.timeline import Recorder
@@ -62,11 +65,14 @@ class WireOnly:
 def application(engine: str, part: str) -> Any:
     if part == "wire":
         return WireOnly(engine)
-    settings = Settings(upstream=(Upstream(url=engine, kind="openai"),), quiet=True)
+    rooms = part == "whole"
+    settings = Settings(
+        upstream=(Upstream(url=engine, kind="openai"),), tokens=Tokens(count=rooms), prefixes=Prefixes(audit=rooms)
+    )
     app = DataApp(settings, clock=SystemClock(), transport=Wire(), send=lambda _: None)
     if part == "untapped":
 
-        def untapped(answer: Answer, facts: RequestFacts, recorder: Recorder) -> Any:
+        def untapped(answer: Answer, facts: RequestFacts, recorder: Recorder, hear: Callable[[str], None]) -> Any:
             return Untapped(), True
 
         app._rooms = replace(app._rooms, tap=untapped)
@@ -76,6 +82,7 @@ def application(engine: str, part: str) -> Any:
 async def main(port: int, engine: str, part: str) -> None:
     listener = Listener(application(engine, part), "127.0.0.1", port)
     await listener.start()
+    calm()
     told = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, told.set)
     await told.wait()
