@@ -19,14 +19,14 @@ The record goes over a socketpair to the `office`, a process of its own: it is s
 Layers. A line may import the lines above it. Before the bar stand modules, which may use one another within their line;
 behind it families, each of which uses, in its own line, itself alone: families meet through records.
 
-    vocabulary   clock errors events messages records
-    cores        config declared gaps headers lists tap timeline | admission attribution engines prefixes sim tokens wire
-    shells       client collector counting guard line memory policy pulse relay transport | exporters
-    office       | office
-    life         auditing exchange fleet lookout
-    root         app
-    commands     | cli
-    start        __main__
+    vocabulary  clock errors events messages records
+    cores       config declared gaps headers lists tap timeline | admission attribution engines prefixes sim tokens wire
+    shells      client collector counting guard line memory policy pulse relay transport | exporters
+    office      | office
+    life        auditing exchange fleet lookout
+    root        app
+    commands    | cli
+    start       __main__
 
 Libraries, and the only places that name them. What stands nowhere here is the standard library.
 

@@ -1,5 +1,3 @@
-from pathlib import Path
-
 import msgspec
 import pytest
 
@@ -44,10 +42,3 @@ def test_encodings_are_asked_for_on_inference_routes_alone():
 def test_quota_headers_are_told_where_there_is_a_rate():
     assert b"x-ratelimit-remaining-tokens" not in answer_headers(settings())
     assert b"x-ratelimit-remaining-tokens" in answer_headers(settings(limit=[{"name": "a", "tokens_per_minute": 9}]))
-
-
-def test_readme_has_every_change():
-    readme = Path(__file__).parents[1].joinpath("README.md").read_text("utf-8")
-    table = readme.partition("### What is changed on the way")[2].partition("\n## ")[0]
-    rows = [line for line in table.splitlines() if line.startswith("| ") and not line.startswith("| what")]
-    assert len(rows) == len(CHANGES)
