@@ -1,17 +1,19 @@
 """The client of the relay bench: raw connections, a count of events, and how long each was under way.
 
-    python -m tests.bench.load PORT streams STREAMS SECONDS GAP_MS
-    python -m tests.bench.load PORT requests REQUESTS CONNECTIONS
+    python -m tests.bench.load PORT streams STREAMS SECONDS GAP_MS [MODELS]
+    python -m tests.bench.load PORT requests REQUESTS CONNECTIONS [MODELS]
 
 Prints one JSON object: `done` (events or requests), `failed`, and of what it timed `p50_ms` and `p99_ms`: for streams
 the way of an event from the engine to here, for requests the time to the first byte of the answer.
 """
 
 import asyncio
+import itertools
 import json
 import re
 import sys
 import time
+from functools import partial
 
 import uvloop
 
@@ -20,8 +22,8 @@ FILLER = "The quick brown fox jumps over the lazy dog. " * 42
 """About 1.9 KB: a request of 2 KB with what stands around it."""
 
 
-def request(events: int, gap_ms: int) -> bytes:
-    said = {"model": "m", "stream": True, "messages": [{"role": "user", "content": FILLER}]}
+def request(events: int, gap_ms: int, model: str) -> bytes:
+    said = {"model": model, "stream": True, "messages": [{"role": "user", "content": FILLER}]}
     body = json.dumps(said | {"max_tokens": events, "gap_ms": gap_ms}, separators=(",", ":")).encode()
     return (
         b"POST /v1/chat/completions HTTP/1.1\r\nhost: bench\r\ncontent-type: application/json\r\naccept: */*\r\n"
@@ -74,11 +76,11 @@ class Client(asyncio.Protocol):
             self.transport.close()
 
 
-async def run(port: int, count: int, ask: bytes, times: int, stamps: bool) -> dict[str, float]:
+async def run(port: int, count: int, asks: list[bytes], times: int, stamps: bool) -> dict[str, float]:
     loop = asyncio.get_running_loop()
     made = []
-    for _ in range(count):
-        made.append((await loop.create_connection(lambda: Client(ask, times, stamps), "127.0.0.1", port))[1])
+    for ask, _ in zip(itertools.cycle(asks), range(count), strict=False):
+        made.append((await loop.create_connection(partial(Client, ask, times, stamps), "127.0.0.1", port))[1])
     good = await asyncio.gather(*(client.over for client in made))
     took = sorted(ns for client in made for ns in client.took_ns) or [0]
     return {
@@ -89,13 +91,19 @@ async def run(port: int, count: int, ask: bytes, times: int, stamps: bool) -> di
     }
 
 
+def named(models: list[int]) -> list[str]:
+    return [f"m{n}" for n in range(models[0])] if models else ["m"]
+
+
 def main(port: str, kind: str, *numbers: str) -> None:
     if kind == "streams":
-        streams, seconds, gap_ms = map(int, numbers)
-        result = uvloop.run(run(int(port), streams, request(seconds * 1000 // gap_ms, gap_ms), 1, True))
+        streams, seconds, gap_ms, *models = map(int, numbers)
+        asks = [request(seconds * 1000 // gap_ms, gap_ms, name) for name in named(models)]
+        result = uvloop.run(run(int(port), streams, asks, 1, True))
     else:
-        requests, connections = map(int, numbers)
-        result = uvloop.run(run(int(port), connections, request(1, 0), requests // connections, False))
+        requests, connections, *models = map(int, numbers)
+        asks = [request(1, 0, name) for name in named(models)]
+        result = uvloop.run(run(int(port), connections, asks, requests // connections, False))
     print(json.dumps(result))
 
 
