@@ -88,9 +88,11 @@ def key_of(file: str) -> bytes:
         return secrets.token_bytes(32)
     path = Path(file)
     try:
-        if not path.exists():
+        key = path.read_bytes()[:64] if path.exists() else b""
+        if not key:  # there is none, or a crash came between making the file and writing it
+            key = secrets.token_bytes(32)
             path.touch(mode=0o600)
-            path.write_bytes(secrets.token_bytes(32))
-        return path.read_bytes()[:64]
+            path.write_bytes(key)
     except OSError as error:
         raise ConfigError(f"prefixes.key_file: {error}") from None
+    return key

@@ -49,11 +49,11 @@ class Hello:
     engines: tuple[EngineAddress, ...] = ()
     """Engines whose own metrics are looked at."""
     scrape_s: float = 5.0
+    """Seconds between two looks; 0: never."""
     audit_key: bytes = b""
     """Key of the prefix audit's hashes; empty: no audit."""
     capture_text: bool = False
     """Excerpts of prompts are shown as they are."""
-    """Seconds between two looks; 0: never."""
     live: bool = True
     """One line per request on the terminal."""
     log_level: str = "info"

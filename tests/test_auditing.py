@@ -143,6 +143,13 @@ def test_the_key_lasts_where_a_file_is_named_and_is_its_owners_alone(tmp_path: P
     assert key_of("") != key_of("")
 
 
+def test_an_empty_key_file_is_filled(tmp_path: Path) -> None:
+    file = tmp_path / "key"
+    file.touch()
+    assert len(key_of(str(file))) == 32
+    assert key_of(str(file)) == file.read_bytes()
+
+
 def test_a_key_file_that_cannot_be_had_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"^prefixes\.key_file: .*No such file"):
         key_of(str(tmp_path / "gone" / "key"))

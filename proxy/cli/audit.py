@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError, URLError
-from urllib.request import urlopen
+from urllib.request import Request, urlopen
 
 import click
 
@@ -52,6 +52,7 @@ TIMEOUT_S = 10
 @click.option(
     "--prefill-rate", type=click.FloatRange(min=0, min_open=True), help="Prompt tokens a second, to speak of time."
 )
+@click.option("--token", envvar="PHASEGATE_ADMIN_TOKEN", default="", help="Of a running proxy's admin listener.")
 @click.option("--json", "as_json", is_flag=True, help="For machines.")
 def audit(
     source: str | None,
@@ -59,6 +60,7 @@ def audit(
     block: int | None,
     capacities: tuple[int, ...],
     prefill_rate: float | None,
+    token: str,
     as_json: bool,
 ) -> None:
     """Audit prefix caching: of requests in a file, of a trace, of a records file, or of a running proxy.
@@ -71,7 +73,7 @@ def audit(
     elif source is None:
         raise click.UsageError("give a file, an address, or --trace FILE")
     elif source.startswith(("http://", "https://")):
-        report = _live(source)
+        report = _live(source, token)
     else:
         report = _file(Path(source), block or 16, capacities)
     if as_json:
@@ -159,9 +161,10 @@ def _take(audit: Offline, line: dict[str, Any]) -> bool:
     return True
 
 
-def _live(address: str) -> dict[str, Any]:
+def _live(address: str, token: str) -> dict[str, Any]:
+    headers = {"authorization": f"Bearer {token}"} if token else {}
     try:
-        with urlopen(address.rstrip("/") + "/api/prefixes", timeout=TIMEOUT_S) as answer:
+        with urlopen(Request(address.rstrip("/") + "/api/prefixes", headers=headers), timeout=TIMEOUT_S) as answer:
             found: dict[str, Any] = json.load(answer)
             return found
     except HTTPError as error:

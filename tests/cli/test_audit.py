@@ -102,8 +102,12 @@ def test_nothing_to_audit_is_a_mistake(tmp_path):
 
 class Answering(BaseHTTPRequestHandler):
     body = b""
+    token = None
 
     def do_GET(self):
+        if self.headers["authorization"] != self.token:
+            self.send_error(401)
+            return
         self.send_response(200 if self.path == "/api/prefixes" else 404)
         self.send_header("content-length", str(len(self.body)))
         self.end_headers()
@@ -122,6 +126,14 @@ def admin():
     server.shutdown()
     thread.join()
     server.server_close()
+
+
+def test_a_guarded_proxy_is_asked_with_its_token(admin, monkeypatch):
+    report = {"totals": {"ideal": 0.5, "attainable": None, "delivered": 0.25}, "breakers": []}
+    monkeypatch.setattr(Answering, "body", json.dumps(report).encode())
+    monkeypatch.setattr(Answering, "token", "Bearer t0k")
+    assert run(admin).exit_code == UNREACHABLE
+    assert run(admin, "--token", "t0k").exit_code == 0
 
 
 def test_a_running_proxy_is_asked(admin, monkeypatch):
