@@ -1,7 +1,7 @@
 """The scripted engine of the relay bench: as cheap as asyncio allows, so that two cores are enough.
 
-A POST whose body says `"max_tokens":N` and `"gap_ms":G` is answered with N server-sent events, G ms apart (0: all in
-one write), then `[DONE]`. Each event carries the time it was sent, by the machine's monotonic clock, in nanoseconds. A
+A POST whose body says `"max_tokens":N` and `"seed":G` is answered with N server-sent events, G ms apart (0: all in one
+write), then `[DONE]`; both are fields that every router knows, for some write the body anew and drop others. Each event carries the time it was sent, by the machine's monotonic clock, in nanoseconds. A
 GET is answered 404, save `/health`.
 
     python -m tests.bench.engine PORT
@@ -26,7 +26,7 @@ EVENT = (
 )
 DONE = b"data: [DONE]\n\n"
 END = b"%x\r\n%b\r\n0\r\n\r\n" % (len(DONE), DONE)
-NUMBERS = re.compile(rb'"max_tokens":(\d+),"gap_ms":(\d+)')
+EVENTS, GAP = re.compile(rb'"max_tokens": ?(\d+)'), re.compile(rb'"seed": ?(\d+)')
 
 
 def event(last: bool) -> bytes:
@@ -54,9 +54,9 @@ class Engine(asyncio.Protocol):
         said = re.search(rb"(?i)content-length: *(\d+)", self.held[:end])
         whole = self.held.endswith(b"0\r\n\r\n") if said is None else len(self.held) >= end + 4 + int(said[1])
         if whole:
-            found = NUMBERS.search(self.held)
+            events, gap_ms = EVENTS.search(self.held), GAP.search(self.held)
             self.held = b""
-            self.answer(*map(int, found.groups()) if found else (1, 0))
+            self.answer(int(events[1]) if events else 1, int(gap_ms[1]) if gap_ms else 0)
 
     def answer(self, events: int, gap_ms: int) -> None:
         if gap_ms == 0:

@@ -24,7 +24,7 @@ FILLER = "The quick brown fox jumps over the lazy dog. " * 42
 
 def request(events: int, gap_ms: int, model: str) -> bytes:
     said = {"model": model, "stream": True, "messages": [{"role": "user", "content": FILLER}]}
-    body = json.dumps(said | {"max_tokens": events, "gap_ms": gap_ms}, separators=(",", ":")).encode()
+    body = json.dumps(said | {"max_tokens": events, "seed": gap_ms}, separators=(",", ":")).encode()
     return (
         b"POST /v1/chat/completions HTTP/1.1\r\nhost: bench\r\ncontent-type: application/json\r\naccept: */*\r\n"
         b"accept-encoding: gzip, deflate\r\nuser-agent: bench/1\r\nauthorization: Bearer sk-bench\r\n"
