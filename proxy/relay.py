@@ -83,7 +83,7 @@ class Relay:
             method,
             url,
             headers=_framed(method, headers, body),
-            stream=_Upload(body) if isinstance(body, AsyncIterable) else httpx.ByteStream(body or b""),
+            stream=httpx.ByteStream(body or b"") if body is None or isinstance(body, bytes) else _Upload(body),
             extensions={"target": target, "timeout": {"connect": connect_timeout_s}, "sent": sent},
         )
         authority = url.netloc.decode("ascii")
@@ -135,7 +135,7 @@ class _Upload(httpx.AsyncByteStream):
 def _framed(method: str, headers: Sequence[Pair], body: Body) -> list[Pair]:
     """The headers with exactly one true statement of the body's length, where there is a body."""
     declared = any(name == b"content-length" for name, _ in headers)
-    if isinstance(body, AsyncIterable):
+    if not (body is None or isinstance(body, bytes)):  # asking for AsyncIterable takes ten times as long
         return [*headers] if declared else [*headers, (b"transfer-encoding", b"chunked")]
     others = [pair for pair in headers if pair[0] != b"content-length"] if declared else [*headers]
     if body or (body is not None and method not in BODILESS):

@@ -1,8 +1,8 @@
 """The scripted engine of the relay bench: as cheap as asyncio allows, so that two cores are enough.
 
 A POST whose body says `"max_tokens":N` and `"seed":G` is answered with N server-sent events, G ms apart (0: all in one
-write), then `[DONE]`; both are fields that every router knows, for some write the body anew and drop others. Each event carries the time it was sent, by the machine's monotonic clock, in nanoseconds. A
-GET is answered 404, save `/health`.
+write), then `[DONE]`; both are fields that every router knows, for some write the body anew and drop others. Each event
+carries the time it was sent, by the machine's monotonic clock, in nanoseconds. A GET is answered 404, save `/health`.
 
     python -m tests.bench.engine PORT
 """
