@@ -123,8 +123,8 @@ class Stamped(httpx.AsyncByteStream):
         await self._stream.aclose()
 
 
-def run(url: str, asks: Sequence[Ask]) -> list[Heard]:
-    """Sends each at its time; what each heard, in the order of `asks`.
+def run(url: str, asks: Sequence[Ask], begins: Callable[[], None] = lambda: None) -> list[Heard]:
+    """Sends each at its time; what each heard, in the order of `asks`. `begins` is called before the first.
 
     The library's share runs in a process of its own: what it does with one answer must not delay a stamp of another.
     """
@@ -135,6 +135,7 @@ def run(url: str, asks: Sequence[Ask]) -> list[Heard]:
             # Its first call, and the first of each kind, take it 10 to 100 ms of set-up.
             first = [replace(ask, id=f"first-{ask.id}") for ask in {ask.path: ask for ask in library}.values()]
             other.submit(_by_library, url, first, time.monotonic()).result()
+        begins()
         start = time.monotonic() + 0.2
         there = other.submit(_by_library, url, library, start)
         heard = [*_by_socket(url, plain, start), *(there.result() if library else ())]

@@ -1,7 +1,10 @@
 """Real llama.cpp behind phasegate: two slots, more requests than they can take."""
 
+import json
 import random
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -16,12 +19,13 @@ from tests.live.conftest import Gate
 from tests.live.load import Ask, Heard
 from tests.live.processes import Engine, Phasegate, free_port, until
 from tests.live.steadiness import steadily
+from tests.support.imports import ROOT
 
 pytestmark = pytest.mark.timeout(600)
 
 COUNT = 60
 MODEL = "smollm2-135m"
-OVERLOAD = 1.3
+OVERLOAD = 2.0
 """Arrivals a second, as a multiple of what two slots can do."""
 NOTICED_S = 20
 """From an engine's end or start to `/readyz`: a look follows trouble at once, and silence every 2 s."""
@@ -162,18 +166,18 @@ def test_errors_of_the_engine_pass_as_they_are(engine: Engine, proxy: Phasegate)
 
 
 def test_tools_and_several_prompts_do_not_confuse_it(proxy: Phasegate) -> None:
-    client = OpenAI(base_url=proxy.url + "/v1", api_key="none", max_retries=0)
-    tool = {"type": "function", "function": {"name": "weather", "parameters": {"type": "object", "properties": {}}}}
-    client.chat.completions.create(
-        model=MODEL,
-        messages=[{"role": "user", "content": "How is the weather?"}],
-        tools=[tool],  # type: ignore[list-item]
-        max_tokens=12,
-        extra_headers={"x-request-id": "tools"},
-    )
-    client.completions.create(
-        model=MODEL, prompt=["One.", "Two."], max_tokens=6, extra_headers={"x-request-id": "prompts"}
-    )
+    with OpenAI(base_url=proxy.url + "/v1", api_key="none", max_retries=0) as client:
+        tool = {"type": "function", "function": {"name": "weather", "parameters": {"type": "object", "properties": {}}}}
+        client.chat.completions.create(
+            model=MODEL,
+            messages=[{"role": "user", "content": "How is the weather?"}],
+            tools=[tool],  # type: ignore[list-item]
+            max_tokens=12,
+            extra_headers={"x-request-id": "tools"},
+        )
+        client.completions.create(
+            model=MODEL, prompt=["One.", "Two."], max_tokens=6, extra_headers={"x-request-id": "prompts"}
+        )
     found = compare.records(proxy, ["tools", "prompts"])
     for record in found.values():
         assert record["outcome"] == "completed"
@@ -220,6 +224,20 @@ def test_a_killed_engine_breaks_its_answers_off_and_is_known_again(need: Callabl
         assert compare.records(proxy, ["again"])["again"]["outcome"] == "completed"
     finally:
         second.stop()
+
+
+def test_the_probe_tells_short_prompts_from_long_ones(engine: Engine) -> None:
+    command = [sys.executable, "-m", "proxy", "probe", "--quick", "--json", engine.url]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    print(done.stdout)
+    short, long = result["short"], result["long"]
+    assert short["prompt_tokens"] == pytest.approx(200, rel=0.05)
+    assert long["prompt_tokens"] == pytest.approx(2000, rel=0.05)
+    assert short["output_tokens"] == long["output_tokens"]
+    assert long["ttft_s"] > short["ttft_s"]
+    assert None not in (*short.values(), *long.values()), "the engine says all of it"
 
 
 def test_a_plain_socket_gets_a_whole_answer(proxy: Phasegate) -> None:

@@ -28,7 +28,7 @@ COUNT = 80
 MODEL, TWIN, OTHER = "smollm2:135m", "twin:latest", "other:latest"
 """A model, another name of its weights, and other weights."""
 
-OVERLOAD = 1.3
+OVERLOAD = 2.0
 """Arrivals a second, as a multiple of what the slots can do."""
 
 WARM_S = 0.3
@@ -269,17 +269,17 @@ def test_a_client_that_leaves_is_a_record_and_frees_its_slot(proxy: Phasegate, s
 
 
 def test_the_ollama_library_works_through_it(proxy: Phasegate) -> None:
-    client = ollama.Client(host=proxy.url)
-    assert MODEL in {model.model for model in client.list().models}
-    pieces = list(client.generate(MODEL, "once upon", stream=True, options={"num_predict": 4}))
-    assert pieces[-1].done
-    assert pieces[-1].eval_count
-    answer = client.chat(MODEL, [{"role": "user", "content": "Hello"}], options={"num_predict": 4})
-    assert answer.message.content
-    assert client.ps().models[0].model == MODEL
-    assert client.show(MODEL).details is not None
-    with pytest.raises(ollama.ResponseError, match="not found"):
-        client.generate("nobody", "a")
+    with ollama.Client(host=proxy.url) as client:
+        assert MODEL in {model.model for model in client.list().models}
+        pieces = list(client.generate(MODEL, "once upon", stream=True, options={"num_predict": 4}))
+        assert pieces[-1].done
+        assert pieces[-1].eval_count
+        answer = client.chat(MODEL, [{"role": "user", "content": "Hello"}], options={"num_predict": 4})
+        assert answer.message.content
+        assert client.ps().models[0].model == MODEL
+        assert client.show(MODEL).details is not None
+        with pytest.raises(ollama.ResponseError, match="not found"):
+            client.generate("nobody", "a")
 
 
 def command(proxy: Phasegate, *words: str, said: str | None = None, cwd: Path | None = None) -> str:

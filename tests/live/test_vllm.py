@@ -72,10 +72,10 @@ def measured(engine: Engine, proxy: Phasegate, name: str, count: int) -> Run:
     load.run(engine.url, asks(random.Random(1), "warm", 8, 100.0))  # the first requests of a new server are slow
 
     def attempt(number: int) -> tuple[list[Heard], dict[str, float]]:
-        before = totals(engine)
-        heard = load.run(proxy.url, asks(random.Random(7), f"{name}{number}", count, PER_SECOND))
-        after = totals(engine)
-        return heard, {key: after[key] - before.get(key, 0.0) for key in after}
+        before: dict[str, float] = {}
+        made = asks(random.Random(7), f"{name}{number}", count, PER_SECOND)
+        heard = load.run(proxy.url, made, begins=lambda: before.update(totals(engine)))
+        return heard, {key: total - before.get(key, 0.0) for key, total in totals(engine).items()}
 
     heard, grown = steadily(attempt)
     by_id = {one.ask.id: one for one in heard}
@@ -166,23 +166,23 @@ def test_the_sum_is_kept_and_no_report_is_contradicted(run: Run) -> None:
 
 
 def test_two_choices_and_a_tool_call_are_told_apart_from_one_answer(proxy: Phasegate) -> None:
-    client = OpenAI(base_url=proxy.url + "/v1", api_key="none", max_retries=0)
-    messages: Any = [{"role": "user", "content": "How is the weather in Bern?"}]
-    place = {"type": "object", "properties": {"place": {"type": "string", "enum": ["Bern", "Rome"]}}}
-    tool = {"type": "function", "function": {"name": "weather", "parameters": {**place, "required": ["place"]}}}
-    two = client.chat.completions.create(
-        model=MODEL, messages=messages, n=2, max_tokens=8, stream=True, extra_headers={"x-request-id": "two"}
-    )
-    assert {choice.index for chunk in two for choice in chunk.choices} == {0, 1}
-    called = client.chat.completions.create(
-        model=MODEL,
-        messages=messages,
-        tools=[tool],  # type: ignore[list-item]
-        tool_choice={"type": "function", "function": {"name": "weather"}},
-        max_tokens=40,
-        extra_headers={"x-request-id": "tool"},
-    )
-    assert called.choices[0].message.tool_calls
+    with OpenAI(base_url=proxy.url + "/v1", api_key="none", max_retries=0) as client:
+        messages: Any = [{"role": "user", "content": "How is the weather in Bern?"}]
+        place = {"type": "object", "properties": {"place": {"type": "string", "enum": ["Bern", "Rome"]}}}
+        tool = {"type": "function", "function": {"name": "weather", "parameters": {**place, "required": ["place"]}}}
+        two = client.chat.completions.create(
+            model=MODEL, messages=messages, n=2, max_tokens=8, stream=True, extra_headers={"x-request-id": "two"}
+        )
+        assert {choice.index for chunk in two for choice in chunk.choices} == {0, 1}
+        called = client.chat.completions.create(
+            model=MODEL,
+            messages=messages,
+            tools=[tool],  # type: ignore[list-item]
+            tool_choice="required",
+            max_tokens=60,
+            extra_headers={"x-request-id": "tool"},
+        )
+        assert called.choices[0].message.tool_calls
     found = compare.records(proxy, ["two", "tool"])
     for record in found.values():
         assert record["outcome"] == "completed"
@@ -192,12 +192,12 @@ def test_two_choices_and_a_tool_call_are_told_apart_from_one_answer(proxy: Phase
 
 
 def test_the_anthropic_library_works_through_it(proxy: Phasegate) -> None:
-    client = anthropic.Anthropic(base_url=proxy.url, api_key="none", max_retries=0)
-    said: Any = {"model": MODEL, "max_tokens": 8, "messages": [{"role": "user", "content": "Hello"}]}
-    whole = client.messages.create(**said, extra_headers={"x-request-id": "whole"})
-    assert whole.usage.output_tokens
-    with client.messages.stream(**said, extra_headers={"x-request-id": "stream"}) as stream:
-        final = stream.get_final_message()
+    with anthropic.Anthropic(base_url=proxy.url, api_key="none", max_retries=0) as client:
+        said: Any = {"model": MODEL, "max_tokens": 8, "messages": [{"role": "user", "content": "Hello"}]}
+        whole = client.messages.create(**said, extra_headers={"x-request-id": "whole"})
+        assert whole.usage.output_tokens
+        with client.messages.stream(**said, extra_headers={"x-request-id": "stream"}) as stream:
+            final = stream.get_final_message()
     found = compare.records(proxy, ["whole", "stream"])
     assert {record["outcome"] for record in found.values()} == {"completed"}
     assert found["stream"]["tokens"]["output"] == final.usage.output_tokens
