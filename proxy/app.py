@@ -25,13 +25,14 @@ from proxy.config import Settings, Timeouts, Upstream
 from proxy.counting import Furniture
 from proxy.engines.fingerprint import resident
 from proxy.errors import BadRequest, Draining, ProxyError
+from proxy.events import Event, Said
 from proxy.exchange import Exchange, Request, Rooms
-from proxy.fleet import Engine, Fleet, Permit, Together
+from proxy.fleet import Audit, Engine, Fleet, Permit, Together
 from proxy.lookout import Lookout, look
 from proxy.memory import keep, recall
 from proxy.messages import EngineState, Message, PromptSeen, Pulse
 from proxy.policy import rules, tenants
-from proxy.records import Evidence, Finished, Outcome, RequestFacts
+from proxy.records import Evidence, Finished, Inferred, Outcome, RequestFacts
 from proxy.relay import Answer, Body, Relay
 from proxy.tap import FAULTS, Tap
 from proxy.timeline import Recorder
@@ -217,7 +218,7 @@ class DataApp:
         return facts.prompt is not None and await self.auditing.acquaint(engine, facts.prompt)
 
     def _tap(
-        self, answer: Answer, facts: RequestFacts, recorder: Recorder, hear: Callable[[str], None]
+        self, answer: Answer, facts: RequestFacts, recorder: Recorder, hear: Callable[[Event], None]
     ) -> tuple[Tap, bool]:
         content_type = _header(answer.headers, b"content-type")
         framing = framing_for(content_type, self.settings.event_limit_bytes)
@@ -227,13 +228,13 @@ class DataApp:
         return Tap(recorder, framing, reader, encoding, listens), streams(content_type)
 
     def _leave(
-        self, engine: Engine | None, facts: RequestFacts, finished: Finished, text: str, rivals: frozenset[str]
+        self, engine: Engine | None, facts: RequestFacts, finished: Finished, said: Said, rivals: frozenset[str]
     ) -> None:
         if engine is None:
             self._send(finished)
             return
         try:
-            finished = self._learnt(engine, facts, finished, text)
+            finished = self._learnt(engine, facts, finished, said)
         except FAULTS as fault:
             _fault(finished.id, fault)
         if rivals and _may_have_swapped(finished):
@@ -241,22 +242,22 @@ class DataApp:
         else:
             self._send(finished)
 
-    def _learnt(self, engine: Engine, facts: RequestFacts, finished: Finished, text: str) -> Finished:
+    def _learnt(self, engine: Engine, facts: RequestFacts, finished: Finished, said: Said) -> Finished:
         """The record with every prompt token in its bin."""
         if finished.outcome is Outcome.COMPLETED and not _counts_fresh(finished.evidence):
             engine.desk.learn(facts, finished.count, finished.usage)
         if engine.audit is None or facts.prompt is None:
             return finished
-        at_s = finished.timeline.at_s
+        model, at_s = facts.model or "", finished.timeline.at_s
         if self.auditing.samples(facts.prompt, at_s):
-            model = facts.model or ""
-            self._send(
-                PromptSeen(id=finished.id, at_s=at_s, engine=engine.name, model=model, prompt=facts.prompt, answer=text)
+            seen = PromptSeen(
+                id=finished.id, at_s=at_s, engine=engine.name, model=model, prompt=facts.prompt, answer=said.text
             )
-        settled = engine.audit.ended(finished.id, text, finished.usage)
+            self._send(seen)
+        settled = engine.audit.ended(finished.id, said, finished.usage)
         if settled is None or finished.prefix is None:
             return finished
-        return replace(finished, prefix=settled)
+        return replace(finished, prefix=replace(settled, inferred=_inferred(engine.audit, model, finished)))
 
     def _later(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(work)
@@ -277,6 +278,16 @@ class DataApp:
 def _counts_fresh(evidence: Evidence) -> bool:
     """The engine's prompt count leaves cached tokens out: it teaches nothing about a prompt's size."""
     return evidence.kind == "ollama" and counts_fresh_only(evidence.version)
+
+
+def _inferred(audit: Audit, model: str, finished: Finished) -> Inferred | None:
+    """Cached tokens by prefill time, where the engine says the time and all of the prompt's tokens, and not these."""
+    usage, report = finished.usage, finished.report
+    if usage is None or usage.prompt_tokens is None or usage.cached_tokens is not None:
+        return None
+    if report is None or report.prefill_ns is None or not report.covers_all or _counts_fresh(finished.evidence):
+        return None
+    return audit.inferred(model, usage.prompt_tokens, report.prefill_ns)
 
 
 def _may_have_swapped(finished: Finished) -> bool:

@@ -35,6 +35,16 @@ class Event(NamedTuple):
     """A role without output."""
     counted: int | None = None
     """Output tokens in this event, where the engine counts them on each; None: not said."""
+    ids: tuple[int, ...] = ()
+    """Token ids of choice 0's output, where the client asked for them. Handed on, never stored."""
+
+
+class Said(NamedTuple):
+    """An answer, as far as it was seen. Handed on, never stored."""
+
+    text: str = ""
+    ids: tuple[int, ...] = ()
+    """The same as token ids, where the client asked for them; empty: not known."""
 
 
 NOTHING = Event()

@@ -15,6 +15,7 @@ from proxy.client import Client, Headers, Watch
 from proxy.clock import Clock
 from proxy.config import Timeouts
 from proxy.errors import ClientGone, EngineFailed, Fault, ProxyError, UpgradeRefused
+from proxy.events import Event, Said
 from proxy.fleet import Engine, Fleet, Permit
 from proxy.guard import Guard
 from proxy.records import (
@@ -96,14 +97,14 @@ class Rooms:
     """The limits that hold for this request."""
     acquaint: Callable[[Engine, RequestFacts], Awaitable[bool]]
     """Work on a long prompt that must not hold the loop. Whether its reuse can be predicted."""
-    tap: Callable[[Answer, RequestFacts, Recorder, Callable[[str], None]], tuple[Tap, bool]]
-    """The observer of an answer, and whether the answer is a stream; it hands on the answer's text."""
+    tap: Callable[[Answer, RequestFacts, Recorder, Callable[[Event], None]], tuple[Tap, bool]]
+    """The observer of an answer, and whether the answer is a stream; it hands on what the answer says."""
     reply: Callable[[Answer, Request, str, Headers], Headers]
     """The answer's headers, as the client gets them; the last are what a limited tenant is told."""
     refuse: Callable[[ProxyError, RequestFacts, Client, str, Headers], tuple[int, Headers, bytes]]
     """Our own error in the caller's dialect."""
-    leave: Callable[[Engine | None, RequestFacts, Finished, str, frozenset[str]], None]
-    """The one record leaves, and the rooms learn from it: with the answer's text, and the models that may have been
+    leave: Callable[[Engine | None, RequestFacts, Finished, Said, frozenset[str]], None]
+    """The one record leaves, and the rooms learn from it: with what the answer said, and the models that may have been
     pushed out of memory for it."""
     fault: Callable[[str, BaseException], None]
     """Our own bug, for the log."""
@@ -114,7 +115,7 @@ class Exchange:
 
     # State: how far it has come. What happened is the recorder's; the rest is set once, in the order of life.
     __slots__ = (
-        "_body_limit", "_clock", "_count", "_engine", "_first_told", "_fleet", "_heard", "_permit", "_prefix",
+        "_body_limit", "_clock", "_count", "_engine", "_first_told", "_fleet", "_heard", "_ids", "_permit", "_prefix",
         "_refused", "_rooms", "_tap", "_tenant", "_watch", "client", "facts", "guard", "id", "recorder",
     )  # fmt: skip
 
@@ -137,6 +138,7 @@ class Exchange:
         self._refused: AdmissionVerdict | None = None
         self._tap: Tap | None = None
         self._heard: list[str] = []
+        self._ids: list[int] = []
         self._first_told = False
 
     def __repr__(self) -> str:
@@ -241,10 +243,14 @@ class Exchange:
     async def _call(self, engine: Engine, headers: Headers, body: Body, connect_s: float) -> Answer:
         return await engine.call(self.client.method, self.client.target, headers, body, connect_s, self._sent)
 
+    def _hear(self, event: Event) -> None:
+        self._heard.append(event.text)
+        self._ids += event.ids
+
     async def _pass_on(self, engine: Engine, permit: Permit, answer: Answer, request: Request) -> Outcome:
         """Stamp, send, then observe: bytes leave as they came, and a parser's fault can spoil only a number."""
         client, recorder, guard, now = self.client, self.recorder, self.guard, self._clock.now_ns
-        tap, streamed = self._rooms.tap(answer, self.facts, recorder, self._heard.append)
+        tap, streamed = self._rooms.tap(answer, self.facts, recorder, self._hear)
         self._tap = tap
         recorder.head(now(), answer.status, streamed)
         headers = self._rooms.reply(answer, request, self.id, self._quota())
@@ -352,7 +358,7 @@ class Exchange:
             error=why or None,
             findings=("not_observed",) if self._tap is not None and self._tap.blind is not None else (),
         )
-        self._rooms.leave(engine, self.facts, finished, "".join(self._heard), rivals)
+        self._rooms.leave(engine, self.facts, finished, Said("".join(self._heard), tuple(self._ids)), rivals)
 
 
 def judge(status: int, error: str | None, complete: bool) -> Outcome:

@@ -17,9 +17,19 @@ from proxy.engines.fingerprint import Fingerprint
 from proxy.engines.inflight import InFlight
 from proxy.engines.runners import Runners
 from proxy.errors import EngineUnreachable, ProxyError, UnknownModel
+from proxy.events import Said
 from proxy.headers import KEYS, Pair
 from proxy.lists import merge
-from proxy.records import AdmissionVerdict, EngineReport, Evidence, PrefixVerdict, RequestFacts, TokenCount, Usage
+from proxy.records import (
+    AdmissionVerdict,
+    EngineReport,
+    Evidence,
+    Inferred,
+    PrefixVerdict,
+    RequestFacts,
+    TokenCount,
+    Usage,
+)
 from proxy.relay import Answer, Body, Relay
 
 LIST_S = 5.0
@@ -109,8 +119,12 @@ class Audit(Protocol):
         """The engine has the prompt: its blocks are in the cache."""
         ...
 
-    def ended(self, id: str, text: str, usage: Usage | None) -> PrefixVerdict | None:
+    def ended(self, id: str, said: Said, usage: Usage | None) -> PrefixVerdict | None:
         """The verdict, settled with what the engine says."""
+        ...
+
+    def inferred(self, model: str, tokens: int, prefill_ns: int) -> Inferred | None:
+        """Cached tokens of a prompt that took this long."""
         ...
 
 

@@ -58,9 +58,9 @@ async def look(engine: Engine) -> None:
 
 
 async def _shape(engine: Engine) -> CacheShape:
-    """vLLM's prefix cache: `vllm:cache_config_info` among its metrics."""
+    """vLLM's prefix cache: `vllm:cache_config_info` among its metrics. One block stands for none (null_block)."""
     page = await engine.fetch("/metrics", PROBE_S)
     gauges = read(page[2].decode("utf-8", "replace")) if page is not None and page[0] == 200 else None
     if gauges is None or gauges.block_size is None:
         return None, None
-    return gauges.block_size, gauges.block_size * gauges.blocks if gauges.blocks else None
+    return gauges.block_size, gauges.block_size * (gauges.blocks - 1) if gauges.blocks else None

@@ -185,6 +185,17 @@ class AdmissionVerdict:
 
 
 @dataclass(frozen=True, slots=True)
+class Inferred:
+    """Cached tokens by prefill time alone, of an engine that does not say them."""
+
+    cached: int
+    low: int
+    """The truth is at least this ..."""
+    high: int
+    """... and at most this, as the prefill times of cold prompts scatter."""
+
+
+@dataclass(frozen=True, slots=True)
 class PrefixVerdict:
     """Where the prompt's tokens come from: the engine's prefix cache, or fresh work."""
 
@@ -203,6 +214,8 @@ class PrefixVerdict:
     `text_break`, `engine_gap`."""
     family: str | None = None
     """Keyed hash that names the family of prompts; no text."""
+    inferred: Inferred | None = None
+    """Where the engine does not say its cached tokens, and enough prompts were seen. In no bin and no sum."""
 
 
 # --- what happened --------------------------------------------------------------------------------------------------

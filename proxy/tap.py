@@ -51,7 +51,7 @@ class Reader(Protocol):
 class Tap:
     """Reads an answer beside its relaying: inflate, frame, read, tell the recorder.
 
-    `hear` is given all answer text, piece by piece; the tap keeps none of it.
+    `hear` is given all events with answer text or its token ids; the tap keeps none of them.
     """
 
     # State: why it is blind (None: it is not), whether the body has ended in due form, and the parts' own states.
@@ -63,7 +63,7 @@ class Tap:
         framing: Framing,
         reader: Reader,
         content_encoding: str = "",
-        hear: Callable[[str], None] | None = None,
+        hear: Callable[[Event], None] | None = None,
         inflated_limit: int = INFLATED_LIMIT,
     ) -> None:
         self._recorder = recorder
@@ -114,8 +114,8 @@ class Tap:
                 self._recorder.unreadable(t)
             else:
                 self._recorder.event(t, event)
-                if self._hear is not None and event.text:
-                    self._hear(event.text)
+                if self._hear is not None and (event.text or event.ids):
+                    self._hear(event)
 
     def _give_up(self, t: int, fault: Exception) -> None:
         # Bytes that cannot be framed: there is no next frame to look for.

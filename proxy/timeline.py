@@ -186,7 +186,7 @@ class Recorder:
         """What one frame said; `t` is the stamp of the read that completed it."""
         self._row = self._row["event"]
         self._events += 1
-        tokens, reasoning, _, finish, usage, report, error, done, role, counted = event
+        tokens, reasoning, _, finish, usage, report, error, done, role, counted, _ = event
         if tokens:
             at = t - self._arrived
             self.token_events += 1

@@ -15,11 +15,13 @@ from proxy.config import ConfigError, Prefixes
 from proxy.engines.fingerprint import Fingerprint
 from proxy.messages import Message as Told
 from proxy.messages import PromptSeen
-from proxy.records import Finished, Message, Part, Prompt
+from proxy.records import Finished, Inferred, Message, Part, Prompt
 from tests.support.client import simple_request
 from tests.support.clock import VirtualLoop, run
-from tests.support.house import House
-from tests.support.streams import DONE, chunk, stream
+from tests.support.house import URL, House
+from tests.support.pages import ollama, serving
+from tests.support.script import Read, Script
+from tests.support.streams import DONE, JSON, MS, chunk, stream
 
 
 def prompt(text: str) -> Prompt:
@@ -153,3 +155,41 @@ def test_an_empty_key_file_is_filled(tmp_path: Path) -> None:
 def test_a_key_file_that_cannot_be_had_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"^prefixes\.key_file: .*No such file"):
         key_of(str(tmp_path / "gone" / "key"))
+
+
+# --- what the engine does not say ---
+
+
+def repeated(*prefill_ms: int, version: str = "0.33.0", counts: int = 500) -> list[Inferred | None]:
+    """What is inferred of the cached tokens of each of these prompts, given native Ollama's answers."""
+    said = {"message": {"content": "ok"}, "done": True, "prompt_eval_count": counts}
+    answers = [{**said, "prompt_eval_duration": ms * MS} for ms in prefill_ms]
+
+    def page(found: object) -> Script:
+        return Script(200, JSON, (Read(MS, json.dumps(found).encode()),))
+
+    async def main(loop: VirtualLoop) -> list[Inferred | None]:
+        looks = serving({URL.removeprefix("http://"): {**ollama(), "/api/version": {"version": version}}})
+        house = House(loop, lambda call: page(answers.pop(0)), looks=looks, upstream=[{"url": URL}])
+        await house.app.lookout.look_at_all()
+        for _ in prefill_ms:
+            body = {"model": "m", "messages": [{"role": "user", "content": "hi"}], "stream": False}
+            await house.ask(simple_request(json.dumps(body).encode(), "/api/chat"))
+        return [record.prefix.inferred for record in house.records if record.prefix is not None]
+
+    return run(main)
+
+
+TIMES = (500, 10) * 4
+
+
+def test_cached_tokens_are_inferred_by_time_where_the_engine_does_not_say_them() -> None:
+    found = repeated(*TIMES, 10, 500)
+    assert found[: len(TIMES) - 1] == [None] * (len(TIMES) - 1)
+    assert found[-2:] == [Inferred(499, 499, 499), Inferred(0, 0, 0)]
+
+
+def test_nothing_is_inferred_where_the_count_leaves_cached_tokens_out_or_there_is_no_time() -> None:
+    assert repeated(*TIMES, 10, version="0.3.0") == [None] * 9
+    assert repeated(*TIMES, 10, counts=0) == [None] * 9
+    assert repeated(*[0] * 9) == [None] * 9

@@ -35,6 +35,7 @@ from proxy.records import (
     EngineReport,
     Evidence,
     Finished,
+    Inferred,
     Outcome,
     PrefixVerdict,
     RequestFacts,
@@ -302,7 +303,7 @@ def test_the_record_in_readme_is_one_and_what_it_lacks_is_named() -> None:
     whole = record(
         outcome=Outcome.TRUNCATED,
         count=TokenCount(3, "exact", 3, 3, 3),
-        prefix=PrefixVerdict(16, 3),
+        prefix=PrefixVerdict(16, 3, inferred=Inferred(0, 0, 2)),
         usage=Usage(3, 4, 0, 1),
         admission=AdmissionVerdict(predicted_ttft_ns=5),
     )

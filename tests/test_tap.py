@@ -52,7 +52,8 @@ def tap(encoding: str = "", **more: object) -> tuple[Tap, Recorder, list[str]]:
     recorder.dispatched(1)
     recorder.head(2, 200, True)
     heard: list[str] = []
-    return Tap(recorder, Lines(), Words(), encoding, hear=heard.append, **more), recorder, heard  # type: ignore[arg-type]
+    it = Tap(recorder, Lines(), Words(), encoding, hear=lambda event: heard.append(event.text), **more)  # type: ignore[arg-type]
+    return it, recorder, heard
 
 
 BODY = b'"a"\n"b"\n"end"\n'

@@ -13,7 +13,7 @@
     rates       tokens per second of prefill (fresh tokens only) and of decode
     tokens      what the engine says; `counted` is our own count before dispatch
     admission   what the door decided
-    prefix      where the prompt's tokens come from
+    prefix      where the prompt's tokens come from; `inferred`: cached tokens by prefill time
     findings    what is worth saying
 
 Times are seconds. Unknown is null. What does not apply is absent: `itl_s` without a token event, `error` of a completed
@@ -145,7 +145,7 @@ def _admission(verdict: AdmissionVerdict) -> dict[str, Any]:
 
 
 def _prefix(verdict: PrefixVerdict, usage: Usage | None) -> dict[str, Any]:
-    return {
+    prefix: dict[str, Any] = {
         "block": verdict.block,
         "tokens": verdict.tokens,
         "expected": verdict.expected,
@@ -155,3 +155,7 @@ def _prefix(verdict: PrefixVerdict, usage: Usage | None) -> dict[str, Any]:
         "bins": dict(verdict.bins),
         "family": verdict.family,
     }
+    if verdict.inferred is not None:
+        inferred = verdict.inferred
+        prefix["inferred"] = {"n": inferred.cached, "band": [inferred.low, inferred.high]}
+    return prefix

@@ -10,12 +10,13 @@ from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from proxy.events import Said
 from proxy.prefixes.caches import Cache, Reading, Texts, replicas_of
 from proxy.prefixes.canon import Segment, render
 from proxy.prefixes.chains import Chain, root_of
-from proxy.prefixes.inferred import Inferred, PrefillTimes
+from proxy.prefixes.inferred import PrefillTimes
 from proxy.prefixes.ledger import Sight, split
-from proxy.records import EngineReport, PrefixVerdict, Prompt, RequestFacts, Usage
+from proxy.records import Inferred, PrefixVerdict, Prompt, RequestFacts, Usage
 
 OPEN = 4_096
 """Requests remembered between their look-up and their end; more are never in flight."""
@@ -70,23 +71,21 @@ class Audit:
             self._cache.begin(reading)
         return reading.verdict
 
-    def ended(self, id: str, text: str, usage: Usage | None) -> PrefixVerdict | None:
-        """The exchange is over; `text` is what the engine wrote, as far as it was seen. The verdict, settled: what was
-        expected is what was said at dispatch."""
+    def ended(self, id: str, said: Said, usage: Usage | None) -> PrefixVerdict | None:
+        """The exchange is over, and this is what the engine wrote. The verdict, settled: what was expected is what was
+        said at dispatch."""
         reading = self._open.pop(id, None)
         if reading is None or not reading.begun:
             return None
-        self._cache.end(reading, text)
+        self._cache.end(reading, said)
         sight, reported = self._settled(reading, usage)
         return self._verdict(sight, reported, reading.verdict.expected)
 
-    def inferred(self, model: str, tokens: int | None, report: EngineReport | None) -> Inferred | None:
+    def inferred(self, model: str, tokens: int, prefill_ns: int) -> Inferred | None:
         """Cached tokens by prefill time, for an engine that does not say. Every call is also a sample."""
-        if tokens is None or report is None or report.prefill_ns is None:
-            return None
         times = self._times.setdefault(model, PrefillTimes())
-        times.add(tokens, report.prefill_ns)
-        return times.cached(tokens, report.prefill_ns)
+        times.add(tokens, prefill_ns)
+        return times.cached(tokens, prefill_ns)
 
     def restarted(self) -> None:
         """The engine began anew: its cache is empty."""

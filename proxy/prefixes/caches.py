@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
+from proxy.events import Said
 from proxy.prefixes.canon import Encode, Segment
 from proxy.prefixes.chains import TOKEN, Chain, Chains, Generations, pack
 from proxy.prefixes.ledger import Sight
@@ -12,6 +13,9 @@ from proxy.records import PrefixVerdict, Prompt
 
 BLOCK = 16
 """Tokens a block where the engine does not say: vLLM's default on GPUs."""
+
+UNFILLED = 1
+"""Blocks that hold nothing to find: the last one of a prompt is seldom full, and is the first to be taken again."""
 
 LINES = 200_000
 """Lines of text remembered (by hash) in each of two generations, to know text again behind another beginning."""
@@ -113,7 +117,7 @@ class Cache(Protocol):
         """The engine has the prompt."""
         ...
 
-    def end(self, reading: Reading, answer: str) -> None:
+    def end(self, reading: Reading, said: Said) -> None:
         """It has answered."""
         ...
 
@@ -129,7 +133,7 @@ class Blocks:
         self.block = block
         self.capacity = capacity
         self.chains = texts.chains(block)
-        self._shadow = BlockShadow(capacity)
+        self._shadow = BlockShadow(None if capacity is None else max(1, capacity - UNFILLED))
 
     def look(self, reading: Reading) -> Look:
         """Leading full blocks."""
@@ -142,8 +146,9 @@ class Blocks:
         for chain in reading.chains:
             self._shadow.hold(chain.keys)
 
-    def end(self, reading: Reading, answer: str) -> None:
-        """An answer's blocks are cached as they fill."""
+    def end(self, reading: Reading, said: Said) -> None:
+        """An answer's blocks are cached as they fill; its last token was written and never read."""
+        answer = said.ids[:-1] if reading.exact and said.ids else said.text
         if answer and len(reading.chains) == 1:
             self._shadow.hold(self.chains.extend(reading.root, reading.chains[0], answer).keys)
 
@@ -175,10 +180,10 @@ class Slots:
         """A slot takes it."""
         reading.slot = self._of(reading).begin(self._packed(reading))[0]
 
-    def end(self, reading: Reading, answer: str) -> None:
+    def end(self, reading: Reading, said: Said) -> None:
         """The slot holds the prompt and its answer."""
         if reading.slot is not None:
-            added = self.chains.packed((Segment(answer),)) if answer else b""
+            added = self.chains.packed((Segment(said.text),)) if said.text else b""
             self._of(reading).end(reading.slot, self._packed(reading) + added)
 
     def clear(self) -> None:

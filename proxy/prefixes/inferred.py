@@ -6,7 +6,8 @@ near the line (a low quantile, for contention only adds). The estimate is inferr
 """
 
 from collections import deque
-from dataclasses import dataclass
+
+from proxy.records import Inferred
 
 SAMPLES = 512
 """Prompts remembered: the machine's speed may change."""
@@ -24,15 +25,6 @@ COLD = 0.5
 
 LOW, USUAL, HIGH = 0.05, 0.15, 0.9
 """Quantiles of the cold prompts' cost: for the upper bound, the estimate, and the lower bound of what was computed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Inferred:
-    """Cached tokens, by time alone."""
-
-    cached: int
-    low: int
-    high: int
 
 
 class PrefillTimes:

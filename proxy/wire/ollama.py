@@ -70,7 +70,7 @@ class Ollama:
         spoke = bool(answer) or calls or thought
         tokens = (0,) if spoke and self._streamed else ()
         reasoning = thought and not answer and not calls and self._streamed
-        event = tuple.__new__(Event, (tokens, reasoning, answer, (), None, None, None, False, False, None))
+        event = tuple.__new__(Event, (tokens, reasoning, answer, (), None, None, None, False, False, None, ()))
         return self._last(event, line) if line.done or line.total_duration is not None else event
 
     def complete(self) -> bool:

@@ -189,7 +189,7 @@ class OpenAi:
         chunk = _CHUNK.read(data)
         if self._usual and (piece := usual(chunk)):
             # Nine events of ten end here. tuple.__new__ takes a third of the time of the named constructor.
-            return tuple.__new__(Event, ((0,), False, piece, (), None, None, None, False, False, None))
+            return tuple.__new__(Event, ((0,), False, piece, (), None, None, None, False, False, None, ()))
         if chunk.error or (chunk.message and not chunk.choices) or frame.name == b"error":
             return Event(error=complaint(chunk.error or chunk.message))
         return self._event(chunk)
@@ -230,11 +230,18 @@ class OpenAi:
                 finish += ((index, choice.finish_reason),)
         usage, report = self._claims(chunk)
         if not self._streamed:
-            return Event((), False, answer, finish, usage, report)
+            return Event((), False, answer, finish, usage, report, ids=self._spelt(chunk))
         reasoning = bool(tokens) and not answered
         tokens, counted = self._counted(chunk, usage, tokens)
         self._usual = 0 in self._seen and not self._running.live
-        return Event(tokens, reasoning, answer, finish, usage, report, None, False, role and not tokens, counted)
+        role = role and not tokens
+        return Event(tokens, reasoning, answer, finish, usage, report, None, False, role, counted, self._spelt(chunk))
+
+    def _spelt(self, chunk: Chunk) -> tuple[int, ...]:
+        """Token ids of the output (vLLM's `return_token_ids`); of several choices none."""
+        if self._asked != 1 or not chunk.choices:
+            return ()
+        return tuple([id for id in chunk.choices[0].token_ids or () if isinstance(id, int)])
 
     def _claims(self, chunk: Chunk) -> tuple[Usage | None, EngineReport | None]:
         usage = None if chunk.usage is None else openai_usage(chunk.usage)

@@ -9,6 +9,7 @@ from proxy.records import (
     Class,
     EngineReport,
     Gaps,
+    Inferred,
     Outcome,
     Phase,
     PhaseBreakdown,
@@ -70,6 +71,12 @@ def test_all_that_was_decided_before_dispatch_is_in_it() -> None:
 
 def test_a_prefix_without_usage_is_not_reported() -> None:
     assert to_dict(record(prefix=PrefixVerdict(16, 1), usage=None))["prefix"]["reported"] is None
+
+
+def test_what_is_inferred_of_the_cache_is_absent_where_nothing_is() -> None:
+    told = to_dict(record(prefix=PrefixVerdict(1, 600, inferred=Inferred(400, 380, 420))))["prefix"]
+    assert told["inferred"] == {"n": 400, "band": [380, 420]}
+    assert "inferred" not in to_dict(record(prefix=PrefixVerdict(1, 600)))["prefix"]
 
 
 def test_gaps_of_several_choices_are_those_of_the_worst() -> None:

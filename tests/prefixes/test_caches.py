@@ -1,9 +1,10 @@
 import pytest
 
+from proxy.events import Said
 from proxy.prefixes.caches import LINE, PROBED, Blocks, Reading, Slots, Texts, cache_of, replicas_of
 from proxy.prefixes.canon import render
 from proxy.prefixes.ledger import Sight
-from proxy.records import PrefixVerdict
+from proxy.records import PrefixVerdict, Prompt
 from tests.prefixes.prompts import chat
 
 
@@ -58,14 +59,43 @@ def test_replicas_hold_prompts_in_the_same_blocks(texts):
 def test_blocks_take_a_prompt_and_its_answer(texts):
     cache, asked = Blocks(texts, 16), reading(texts, "q" * 40)
     cache.begin(asked)
-    cache.end(asked, "a" * 40)
+    cache.end(asked, Said("a" * 40))
     assert cache.look(asked).resident == cache.look(asked).usable
     cache.clear()
     assert cache.look(asked).resident == 0
 
 
+def spelt(texts, *ids):
+    prompt, chain = Prompt(ids=(ids,)), texts.chains(16).of_ids(1, ids)
+    return Reading("1", "m", 1, prompt, (), (chain,), Sight(len(ids), 0, 0, 0, 0, 0), PrefixVerdict(16, len(ids)))
+
+
+def test_of_an_answer_in_ids_all_is_kept_but_the_last_token(texts):
+    prompt, answer = range(1_000, 1_030), range(1_030, 1_049)
+    for written, found in ((answer, 48), (answer[:-1], 32)):
+        cache = Blocks(texts, 16)
+        cache.begin(spelt(texts, *prompt))
+        cache.end(spelt(texts, *prompt), Said("words", tuple(written)))
+        assert cache.look(spelt(texts, *prompt, *answer, 7)).resident == found
+
+
+def test_ids_of_an_answer_are_of_no_use_to_a_prompt_of_text(texts):
+    cache, asked = Blocks(texts, 16), reading(texts, "q" * 40)
+    cache.begin(asked)
+    cache.end(asked, Said("a" * 40, (1, 2, 3)))
+    assert cache.look(reading(texts, "q" * 40)).resident == asked.chains[0].usable(16) * 16
+
+
+def test_one_block_of_a_full_cache_is_not_full(texts):
+    cache, one = Blocks(texts, 16, 4), spelt(texts, *range(49))
+    cache.begin(one)
+    assert cache.look(one).resident == 48
+    cache.begin(spelt(texts, *range(100, 117)))
+    assert cache.look(one).resident == 32
+
+
 def test_a_slot_takes_a_prompt_and_its_answer(texts):
     cache, asked = Slots(texts, 1), reading(texts, "q" * 40)
     cache.begin(asked)
-    cache.end(asked, "")
+    cache.end(asked, Said())
     assert cache.look(asked).resident == cache.look(asked).usable == asked.sight.tokens - 1

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from proxy.prefixes.inferred import FIRST, Inferred, PrefillTimes
+from proxy.prefixes.inferred import FIRST, PrefillTimes
+from proxy.records import Inferred
 
 RUNS = json.loads(gzip.decompress((Path(__file__).parent / "golden" / "ollama_prefill.json.gz").read_bytes()))
 """Prompt tokens, `prompt_eval_duration` and the true cached tokens of three load runs of a real Ollama 0.33 with 1, 2

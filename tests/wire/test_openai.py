@@ -236,6 +236,13 @@ def test_tokens_that_are_listed_are_counted(choice, tokens):
     assert used.read(chunk(choice)).counted == tokens
 
 
+def test_ids_of_an_answer_are_handed_on_where_there_is_one_choice():
+    spelt = chunk(delta("abc") | {"token_ids": [1, 2, None]})
+    assert reader().read(spelt).ids == (1, 2)
+    assert reader("completion", streamed=False).read(chunk({"text": "abc", "token_ids": [1, 2]})).ids == (1, 2)
+    assert reader(n=2).read(spelt).ids == ()
+
+
 METRICS = {"queue_time_ms": 1.5, "time_to_first_token_ms": 20, "generation_time_ms": 40.25, "mean_itl_ms": None}
 TIMINGS = {"cache_n": 31, "prompt_n": 1, "prompt_ms": 3.2, "predicted_n": 8, "predicted_ms": 21.0}
 
