@@ -1,9 +1,9 @@
 """The keeper of the office: starts it, starts it again when it dies, and ends it last.
 
 The office is given its end of a socketpair, and a file without a name in which one office leaves its counters to the
-next; what else it must know comes in `Hello`. It ignores SIGINT and
-SIGTERM, which a terminal and systemd send to every process at once: it ends when its socket does, so the records of
-streams that were still running are not lost.
+next; what else it must know comes in `Hello`. It has a session of its own, so that a
+terminal's ^C does not find it while it starts, and ignores SIGINT and SIGTERM, which systemd sends to every process at
+once: it ends when its socket does, so the records of streams that were still running are not lost.
 """
 
 import asyncio
@@ -87,7 +87,11 @@ class OfficeProcess:
         with theirs:
             inherited = (theirs.fileno(), memory)
             self._child = await asyncio.create_subprocess_exec(
-                *self._command, *map(str, inherited), stdin=asyncio.subprocess.DEVNULL, pass_fds=inherited
+                *self._command,
+                *map(str, inherited),
+                stdin=asyncio.subprocess.DEVNULL,
+                start_new_session=True,
+                pass_fds=inherited,
             )
         self._sender.attach(ours)
         farewell = asyncio.create_task(self._farewell())
