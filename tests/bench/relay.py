@@ -1,6 +1,6 @@
 """What relaying costs: everything side by side in one run, CPU time as ratios.
 
-    python -m tests.bench.relay [--seconds 5] [--requests 2000] [--streams 50] [--open 1000] [--json]
+    python -m tests.bench.relay [--seconds 5] [--requests 2000] [--streams 50] [--open 1000] [--repeat 1] [--json]
                                 [--vllm-router PROGRAM] [--litellm PROGRAM] [--only ROW,ROW] [--rooms off]
 
 One scripted engine and one load client, each in its own process; the CPU time of each proxy's processes is read from
@@ -12,11 +12,13 @@ One scripted engine and one load client, each in its own process; the CPU time o
     untapped    the data process without counting and audit, answers unread
     tapped      the same with its tap: relay, tap, timeline
     whole       the data process as shipped; records go nowhere
-    phasegate   `phasegate serve`: data process and office, their CPU time apart (`--rooms off`: without counting, audit)
+    phasegate   `phasegate serve`: data process and office, CPU time apart (`--rooms off`: no counting, no audit)
     nginx       `proxy_buffering off`, where it is installed
     vllm-router, litellm    where a program is given
 
-Numbers of one run compare with each other, not with those of another machine or hour.
+`--repeat N`: all rows N times in turn, and medians. `ttfb_p50_ms` is that of one request at a time. Below the rows
+stand the ratios that are promised, with their goals. Numbers of one run compare with each other, not with those of
+another machine or hour.
 """
 
 import argparse
@@ -27,6 +29,7 @@ import resource
 import shutil
 import signal
 import socket
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -40,6 +43,8 @@ TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 PAGE = os.sysconf("SC_PAGE_SIZE")
 START_S = 30.0
 """A proxy that does not listen by then is left out; LiteLLM takes ten seconds."""
+ALONE = 300
+"""Requests one after the other, for the time that is added to one."""
 NGINX = """
 daemon off; pid {dir}/pid; error_log stderr error; worker_processes 1; events {{ worker_connections 8192; }}
 http {{ access_log off; client_body_temp_path {dir}; proxy_temp_path {dir}; fastcgi_temp_path {dir};
@@ -61,6 +66,17 @@ model_list:
   - model_name: m
     litellm_params: {{ model: openai/m, api_base: "http://127.0.0.1:{engine}/v1", api_key: sk-bench }}
 """
+
+GOALS = (
+    ("relay, tap and timeline, an event", "event_us", "tapped", "bare", 1.3),
+    ("relay, tap and timeline, a request", "request_us", "tapped", "bare", 1.3),
+    ("tap on to tap off, an event", "event_us", "tapped", "untapped", 1.15),
+    ("all rooms, an event", "event_us", "phasegate", "bare", 1.3),
+    ("all rooms, a request", "request_us", "phasegate", "bare", 2.0),
+    ("to vllm-router, an event", "event_us", "phasegate", "vllm-router", 1.4),
+    ("to vllm-router, a request", "request_us", "phasegate", "vllm-router", 4.0),
+)
+"""Ratios of CPU time: what, of which column, one row to another, and the most that it should be."""
 
 
 @dataclass
@@ -174,8 +190,7 @@ def measure(bench: Bench, name: str) -> Row | None:
     """A row's numbers; None where its proxy is not here."""
     if name == "direct":
         row = Row(name)
-        streams, requests = loads(bench, bench.engine)
-        fill(row, streams, requests)
+        fill(row, *loads(bench, bench.engine))
         return row
     port = free_port()
     command = bench.command(name, port)
@@ -197,7 +212,7 @@ def proxied(bench: Bench, row: Row, port: int, pid: int) -> Row:
     before_kb, office_s = rss_kb(pid), cpu_s(office)
     requests = bench.load(port, "requests", options.requests, 4)
     marks.append(cpu_s(relaying))
-    fill(row, streams, requests)
+    fill(row, streams, requests, bench.load(port, "requests", ALONE, 1))
     row.event_us = (marks[1] - marks[0]) / max(1, streams["done"]) * 1e6
     row.request_us = (marks[2] - marks[1]) / max(1, requests["done"]) * 1e6
     row.grown_kb = rss_kb(pid) - before_kb
@@ -207,17 +222,18 @@ def proxied(bench: Bench, row: Row, port: int, pid: int) -> Row:
     return row
 
 
-def loads(bench: Bench, port: int) -> tuple[dict[str, Any], dict[str, Any]]:
+def loads(bench: Bench, port: int) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
     options = bench.options
     return (
         bench.load(port, "streams", options.streams, options.seconds, 10),
         bench.load(port, "requests", options.requests, 4),
+        bench.load(port, "requests", ALONE, 1),
     )
 
 
-def fill(row: Row, streams: dict[str, Any], requests: dict[str, Any]) -> None:
+def fill(row: Row, streams: dict[str, Any], requests: dict[str, Any], alone: dict[str, Any]) -> None:
     row.delay_p99_ms = streams["p99_ms"]
-    row.ttfb_p50_ms = requests["p50_ms"]
+    row.ttfb_p50_ms = alone["p50_ms"]
     row.failed = streams["failed"] + requests["failed"]
 
 
@@ -230,7 +246,27 @@ def memory(bench: Bench, port: int, pids: list[int]) -> float:
     time.sleep(4)
     after = sum(map(rss_kb, pids))
     client.wait(60)
-    return (after - before) / count
+    return float(after - before) / count
+
+
+def median(runs: list[Row]) -> Row:
+    """Of each number the median of these runs; failures add up."""
+    row = Row(runs[0].name, failed=sum(run.failed for run in runs))
+    for column in vars(row).keys() - {"name", "failed"}:
+        values = [value for run in runs if (value := getattr(run, column)) is not None]
+        setattr(row, column, statistics.median(values) if values else None)
+    return row
+
+
+def ratios(rows: list[Row]) -> str:
+    """The promised ratios, as far as their rows were run."""
+    by_name = {row.name: row for row in rows}
+    lines = []
+    for what, column, ours, theirs, goal in GOALS:
+        one, other = (getattr(by_name[name], column) if name in by_name else None for name in (ours, theirs))
+        if one and other:
+            lines.append(f"{what:36}{ours} / {theirs:12} {one / other:5.2f}  (goal {goal})")
+    return "\n".join(lines)
 
 
 def shown(rows: list[Row]) -> str:
@@ -259,6 +295,7 @@ def main() -> None:
     parser.add_argument("--streams", type=int, default=50)
     parser.add_argument("--requests", type=int, default=2000)
     parser.add_argument("--open", type=int, default=1000, help="open streams for the memory column; 0: leave it out")
+    parser.add_argument("--repeat", type=int, default=1, help="runs of all rows, of which the medians are shown")
     parser.add_argument("--vllm-router", metavar="PROGRAM")
     parser.add_argument("--litellm", metavar="PROGRAM")
     parser.add_argument("--only", default=",".join(ROWS), help="rows, with commas")
@@ -272,8 +309,10 @@ def main() -> None:
         with bench.running([sys.executable, "-m", "tests.bench.engine", str(bench.engine)], bench.engine) as engine:
             if engine is None:
                 sys.exit("the scripted engine does not start")
-            rows = [row for name in options.only.split(",") if (row := measure(bench, name)) is not None]
-    print(json.dumps([vars(row) for row in rows], indent=1) if options.json else shown(rows))
+            names = options.only.split(",") * options.repeat
+            runs = [row for name in names if (row := measure(bench, name)) is not None]
+    rows = [median([run for run in runs if run.name == name]) for name in dict.fromkeys(run.name for run in runs)]
+    print(json.dumps([vars(row) for row in rows], indent=1) if options.json else f"{shown(rows)}\n\n{ratios(rows)}")
 
 
 if __name__ == "__main__":
