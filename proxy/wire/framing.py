@@ -96,15 +96,15 @@ def parse_block(block: bytes) -> Frame | None:
 class Sse:
     """Server-sent events."""
 
-    # State: the open block, whether a block has come yet, whether the next byte begins a block that is not the first,
-    # and whether observing has stopped.
+    # State: the open block, whether a block has come yet, whether the next byte begins a block, and whether observing
+    # has stopped.
     __slots__ = ("_blocks", "_limit", "_started", "_usual", "overflowed")
 
     def __init__(self, limit: int) -> None:
         self._blocks = Blocks()
         self._limit = limit
         self._started = False
-        self._usual = False
+        self._usual = True
         self.overflowed = False
 
     def feed(self, data: bytes) -> list[Frame]:
@@ -118,6 +118,7 @@ class Sse:
             and _CR not in data
             and len(data) <= self._limit
         ):
+            self._started = True
             return [tuple.__new__(Frame, (data[6:-2], b""))]
         return self._feed(data)
 

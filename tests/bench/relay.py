@@ -239,14 +239,14 @@ def fill(row: Row, streams: dict[str, Any], requests: dict[str, Any], alone: dic
 
 def memory(bench: Bench, port: int, pids: list[int]) -> float:
     """Memory of one more open stream, KB."""
-    count = bench.options.open
+    count: int = bench.options.open
     before = sum(map(rss_kb, pids))
     command = [sys.executable, "-m", "tests.bench.load", str(port), "streams", str(count), "6", "1000"]
     client = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     time.sleep(4)
     after = sum(map(rss_kb, pids))
     client.wait(60)
-    return float(after - before) / count
+    return (after - before) / count
 
 
 def median(runs: list[Row]) -> Row:
