@@ -85,8 +85,9 @@ class _Desk:
         self._relay = Relay(Wire(trust(hello.engines)))
         self._scraper = Scraper(fetcher(hello.engines, self._relay))
         self._books = BooksExporter()
-        self._office, self._exposition = build(hello, self._series, {"scrape": self._scraper, "books": self._books})
         self._research = Research(hello.audit_key, hello.capture_text)
+        beside: dict[str, Exporter] = {"scrape": self._scraper, "books": self._books, "research": self._research}
+        self._office, self._exposition = build(hello, self._series, beside)
         self._tasks = [asyncio.create_task(self._tick()), asyncio.create_task(self._research.run())]
 
     async def work(self, first: list[Message], batches: AsyncIterator[list[Message]]) -> None:

@@ -1,11 +1,13 @@
 import asyncio
+from collections.abc import Mapping
 
 import pytest
 
 from proxy.messages import PromptSeen
 from proxy.office import research
-from proxy.office.research import WAITING, Research
-from proxy.records import Message, Part, Prompt
+from proxy.office.research import LONG, WAITING, Research
+from proxy.records import Message, Part, PhaseBreakdown, Prompt, RequestRecord, Usage
+from tests.support.records import finished
 
 RULES = "You answer questions about the railway. Be brief, be kind, and never promise a refund. " * 12
 
@@ -36,6 +38,39 @@ def test_what_breaks_the_cache_is_found_and_none_of_the_text_is_shown():
     assert "00007919" not in repr(found.report)
 
 
+def told(rate: float | None, fresh: int = 1_000, engine: str = "e"):
+    said = finished(engine=engine, usage=Usage(fresh + 16, 4, 16), report=None)
+    return RequestRecord(said, PhaseBreakdown((), prefill_rate=rate))
+
+
+def test_what_breaks_the_cache_costs_seconds_by_the_engines_usual_speed():
+    found = Research(b"k" * 16, capture_text=False)
+    for n in range(30):
+        found.take(seen(n))
+    for one in (told(100.0), told(200.0), told(90_000.0), told(None), told(7.0, fresh=LONG - 1), told(5.0, engine="f")):
+        found.export(one)
+    assert found.rates == {"e": 200.0, "f": 5.0}
+    found.step(found.rates)
+    (breaker,) = found.report["breakers"]
+    assert breaker["seconds_per_hour"] == pytest.approx(breaker["tokens_per_hour"] / 200, abs=0.1)
+
+
+def test_where_no_speed_is_known_no_time_is_told():
+    found = Research(b"k" * 16, capture_text=False)
+    for n in range(30):
+        found.take(seen(n))
+    found.step(found.rates)
+    assert found.report["breakers"][0]["seconds_per_hour"] is None
+
+
+def test_there_is_no_file_and_nothing_is_lost():
+    idle = Research(b"k" * 16, capture_text=False)
+    idle.tick(0)
+    idle.reopen()
+    idle.close()
+    assert idle.lost == 0
+
+
 def test_prompts_that_nobody_gets_to_are_dropped_oldest_first():
     full = Research(b"k" * 16, capture_text=False)
     for n in range(WAITING + 5):
@@ -49,7 +84,7 @@ def test_it_searches_again_and_again(monkeypatch: pytest.MonkeyPatch):
     steps = []
 
     class Counting(Research):
-        def step(self) -> None:
+        def step(self, rates: Mapping[str, float] | None = None) -> None:
             steps.append(1)
             if len(steps) == 3:
                 raise asyncio.CancelledError
