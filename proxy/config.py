@@ -119,10 +119,11 @@ class Prefixes(Section, frozen=True):
 
 
 class Tenants(Section, frozen=True):
-    """Who asks. Without keys and header there are no tenants, and everything is open."""
+    """Who asks. Without keys file and header there are no tenants, and everything is open."""
 
     keys_file: str = ""
-    """File of hashed client keys (`phasegate config keys add`); a client sends its key as a bearer token."""
+    """File of hashed client keys (`phasegate config keys add`); a client sends its key as a bearer token. A file that
+    holds no key lets nobody in."""
     header: str = ""
     """Header that names the tenant, believed from `networks` alone."""
     networks: tuple[str, ...] = ()

@@ -36,9 +36,9 @@ def tenants(settings: Settings) -> Tenants:
     return Tenants(_keyring(told.keys_file), told.header.lower().encode("latin-1", "replace"), networks)
 
 
-def _keyring(file: str) -> Keyring:
+def _keyring(file: str) -> Keyring | None:
     if not file:
-        return Keyring()
+        return None
     try:
         return loads(Path(file).read_text("utf-8"))
     except (OSError, UnicodeDecodeError) as error:

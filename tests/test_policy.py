@@ -32,7 +32,14 @@ def test_keys_come_from_the_file(tmp_path: Path) -> None:
     file.write_text(Keyring("salt").add("team", "pg-key", "id", "2026-11-29").dumps(), "utf-8")
     known = tenants(Settings(tenants=Tenants(keys_file=str(file))))
     assert known.on
+    assert known.keyring is not None
     assert known.keyring.tenant("pg-key") == "team"
+
+
+def test_a_file_without_keys_still_asks_for_one(tmp_path: Path) -> None:
+    file = tmp_path / "keys.json"
+    file.write_text(Keyring("salt").dumps(), "utf-8")
+    assert tenants(Settings(tenants=Tenants(keys_file=str(file)))).on
 
 
 def test_a_header_is_believed_from_its_networks() -> None:

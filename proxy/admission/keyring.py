@@ -6,6 +6,7 @@ A key has 256 bits of chance, so one round of a keyed hash is as good as many: t
 
 import hmac
 import json
+import re
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Any
@@ -17,6 +18,10 @@ KEY_BYTES = 32
 """Chance in a key."""
 
 SALT_BYTES = 16
+
+HASH_BYTES = 32
+
+_HASH = re.compile(rf"[0-9a-f]{{{2 * HASH_BYTES}}}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +61,11 @@ class Keyring:
 
     def hash(self, key: str) -> str:
         """The key's hash in this file."""
-        return blake2b(key.encode(), key=self.salt.encode(), digest_size=32).hexdigest()
+        return blake2b(key.encode(), key=self.salt.encode(), digest_size=HASH_BYTES).hexdigest()
 
     def add(self, tenant: str, key: str, id: str, added: str) -> "Keyring":
         """A keyring with one key more. Raises ValueError for a name that is empty or no printable text."""
-        if not tenant or not tenant.isprintable():
+        if not _named(tenant):
             raise ValueError("a tenant's name is printable text")
         return replace(self, entries=(*self.entries, Entry(id, tenant, self.hash(key), added)))
 
@@ -78,10 +83,38 @@ class Keyring:
 
 
 def loads(text: str) -> Keyring:
-    """The keyring that a file's text holds. Raises BadKeyFile."""
+    """The keyring that a file's text holds. Raises BadKeyFile: what can be read as a file of keys can be asked too."""
     try:
         tree: Any = json.loads(text)
-        entries = tuple(Entry(**{name: str(key[name]) for name in Entry.__slots__}) for key in tree["keys"])
-        return Keyring(str(tree["salt"]), entries)
-    except (ValueError, TypeError, KeyError) as error:
-        raise BadKeyFile(f"not a file of keys: {type(error).__name__} {error}") from error
+        return Keyring(_salt(tree["salt"]), tuple(map(_entry, _listed(tree["keys"]))))
+    except KeyError as error:
+        raise BadKeyFile(f"not a file of keys: {error} is missing") from error
+    except (ValueError, TypeError, RecursionError) as error:
+        raise BadKeyFile(f"not a file of keys: {error}") from error
+
+
+def _salt(salt: Any) -> str:
+    if not isinstance(salt, str) or not salt.isascii() or len(salt) > blake2b.MAX_KEY_SIZE:
+        raise ValueError(f"salt: not ASCII text of {blake2b.MAX_KEY_SIZE} characters at most")
+    return salt
+
+
+def _listed(keys: Any) -> list[Any]:
+    if not isinstance(keys, list):
+        raise ValueError("keys: no list")
+    return keys
+
+
+def _entry(key: Any) -> Entry:
+    entry = Entry(*(key[name] for name in Entry.__slots__))
+    if not all(isinstance(getattr(entry, name), str) for name in Entry.__slots__):
+        raise ValueError("keys: an entry holds something that is no text")
+    if not _named(entry.tenant):
+        raise ValueError(f"keys: the tenant of {entry.id!r} is no printable text")
+    if not _HASH.fullmatch(entry.hash):
+        raise ValueError(f"keys: the hash of {entry.id!r} is not {2 * HASH_BYTES} hex digits")
+    return entry
+
+
+def _named(tenant: str) -> bool:
+    return bool(tenant) and tenant.isprintable()

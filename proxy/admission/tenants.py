@@ -5,7 +5,7 @@ is the tenant's name.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network, ip_address
 
 from proxy.admission.keyring import Keyring
@@ -24,9 +24,10 @@ KEY_HEADERS = (b"authorization", b"x-api-key", b"api-key")
 
 @dataclass(frozen=True, slots=True)
 class Tenants:
-    """How tenants are told apart. With neither keys nor a header there are none, and everything is open."""
+    """How tenants are told apart. With neither keyring nor header there are none, and everything is open."""
 
-    keyring: Keyring = field(default_factory=Keyring)
+    keyring: Keyring | None = None
+    """None: keys are not asked for. One that holds no key lets nobody in."""
     header: bytes = b""
     """Name of the header that names a tenant, in lower case; empty: none does."""
     networks: tuple[Network, ...] = ()
@@ -35,7 +36,7 @@ class Tenants:
     @property
     def on(self) -> bool:
         """Whether there are tenants at all."""
-        return bool(self.keyring.entries or self.header)
+        return self.keyring is not None or bool(self.header)
 
     def authorize(self, headers: Iterable[Header], peer: str | None, facts: RequestFacts) -> str | None:
         """The tenant's name; None where there are no tenants.
@@ -53,6 +54,8 @@ class Tenants:
         return name
 
     def _by_key(self, headers: Iterable[Header]) -> str | None:
+        if self.keyring is None:
+            return None
         key = next((value for name, value in headers if name in KEY_HEADERS), b"")
         scheme, _, rest = key.partition(b" ")
         return self.keyring.tenant((rest.strip() if scheme.lower() == b"bearer" else key).decode("latin-1"))

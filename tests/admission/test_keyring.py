@@ -1,3 +1,5 @@
+import json
+
 import pytest
 
 from proxy.admission.keyring import BadKeyFile, Entry, Keyring, loads
@@ -42,3 +44,37 @@ def test_a_tenant_has_a_name_that_can_be_printed(name: str) -> None:
 def test_what_is_no_file_of_keys_is_said_to_be_none(text: str) -> None:
     with pytest.raises(BadKeyFile, match="not a file of keys"):
         loads(text)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"salt": "s" * 65}, "salt: not ASCII text of 64 characters at most"),
+        ({"salt": 7}, "salt: not ASCII"),
+        ({"salt": "\ud800"}, "salt: not ASCII"),
+        ({"keys": {}}, "keys: no list"),
+        ({"keys": ""}, "keys: no list"),
+        ({"hash": "\u00e9" * 64}, "keys: the hash of 'k1' is not 64 hex digits"),
+        ({"hash": "ab"}, "keys: the hash of 'k1' is not 64 hex digits"),
+        ({"hash": None}, "keys: an entry holds something that is no text"),
+        ({"tenant": ["a"]}, "keys: an entry holds something that is no text"),
+        ({"tenant": "\ud800"}, "keys: the tenant of 'k1' is no printable text"),
+        ({"tenant": ""}, "keys: the tenant of 'k1' is no printable text"),
+    ],
+)
+def test_a_file_that_could_not_be_asked_later_is_refused_at_once(wrong: dict[str, object], message: str) -> None:
+    tree = json.loads(RING.dumps())
+    for name, value in wrong.items():
+        (tree if name in tree else tree["keys"][0])[name] = value
+    with pytest.raises(BadKeyFile, match=message):
+        loads(json.dumps(tree))
+
+
+def test_a_file_nested_without_end_is_none_of_keys() -> None:
+    with pytest.raises(BadKeyFile, match="not a file of keys"):
+        loads("[" * 100_000)
+
+
+def test_the_longest_salt_is_good_for_a_hash() -> None:
+    ring = Keyring("s" * 64).add("team", "pg-one", "k1", "2026-11-29")
+    assert loads(ring.dumps()).tenant("pg-one") == "team"

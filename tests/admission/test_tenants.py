@@ -20,6 +20,14 @@ def test_without_tenants_everything_is_open_and_nobody_has_a_name() -> None:
     assert Tenants().authorize([], None, PULL) is None
 
 
+def test_a_keyring_without_keys_lets_nobody_in() -> None:
+    last_revoked = Tenants(Keyring("salt").add("team-a", "pg-one", "k1", "2026-11-29").revoke("k1"))
+    assert last_revoked.on
+    for headers in ([], [(b"authorization", b"Bearer pg-one")]):
+        with pytest.raises(BadKey):
+            last_revoked.authorize(headers, "1.2.3.4", CHAT)
+
+
 @pytest.mark.parametrize(
     "header",
     [
