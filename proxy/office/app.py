@@ -27,6 +27,8 @@ Panel = Callable[[], object]
 
 LIMIT = 100
 """Records per answer, unless asked otherwise."""
+LIMIT_DIGITS = 9
+"""Of a limit that is asked for: far more than the office holds, far less than what a machine counts with."""
 
 FILTERS: dict[str, Callable[[RequestRecord], str | None]] = {
     "id": lambda record: record.finished.id,
@@ -129,8 +131,9 @@ class _Pages:
         wanted = dict(request.query_params)
         limit = wanted.pop("limit", str(LIMIT))
         unknown = sorted(wanted.keys() - FILTERS.keys())
-        if unknown or not (limit.isascii() and limit.isdigit()):
-            wrong = f"unknown parameter {unknown[0]}" if unknown else "limit is a whole number"
+        if unknown or not (limit.isascii() and limit.isdigit() and len(limit) <= LIMIT_DIGITS):
+            most = f"of at most {LIMIT_DIGITS} digits"
+            wrong = f"unknown parameter {unknown[0]}" if unknown else f"limit is a whole number {most}"
             return JSONResponse({"error": wrong, "parameters": ["limit", *FILTERS]}, status_code=400)
         return _json([to_dict(record) for record in islice(self._matching(wanted), int(limit))])
 

@@ -119,7 +119,9 @@ def test_requests_come_newest_first_and_can_be_picked() -> None:
     assert ids(get("/api/requests?limit=0")) == []
 
 
-@pytest.mark.parametrize("query", ["limit=-1", "limit=many", "limit=%C2%B2", "modell=m0"])
+@pytest.mark.parametrize(
+    "query", ["limit=-1", "limit=many", "limit=%C2%B2", "modell=m0", "limit=" + "9" * 20, "limit=" + "9" * 5000]
+)
 def test_a_query_that_cannot_be_is_said_to_be_wrong(query: str) -> None:
     answer = get(f"/api/requests?{query}")
     assert answer.status_code == 400
