@@ -38,11 +38,11 @@ class Guard:
 
     def check(self, headers: Mapping[str, str]) -> Refusal | None:
         """None: come in. Header names are looked up in lower case."""
-        host = _name(headers.get("host", ""))
+        host, port = _authority(headers.get("host", ""))
         if not (host in self.hosts or _is_address(host)):
             return Refusal(421, "this host name is not known here; see admin_hosts")
         origin = headers.get("origin")
-        if origin is not None and _name(origin.partition("://")[2]) != host:
+        if origin is not None and _authority(origin.partition("://")[2]) != (host, port):
             return Refusal(403, "requests from other origins are not answered")
         if not self.token:
             return None if self.loopback else Refusal(403, "off loopback a token is needed; set admin_token")
@@ -57,12 +57,13 @@ def is_loopback(address: str) -> bool:
     return address == "localhost" or (_is_address(address) and ipaddress.ip_address(address.strip("[]")).is_loopback)
 
 
-def _name(authority: str) -> str:
-    """Host of `host:port`, lower case; an IPv6 literal without its brackets."""
+def _authority(text: str) -> tuple[str, int | None]:
+    """Host and port of `host:port`: the host in lower case, an IPv6 literal without its brackets."""
     try:
-        return urlsplit("//" + authority).hostname or ""
+        parts = urlsplit("//" + text)
+        return parts.hostname or "", parts.port
     except ValueError:
-        return ""
+        return "", None
 
 
 def _is_address(host: str) -> bool:

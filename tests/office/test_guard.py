@@ -26,7 +26,14 @@ def test_a_name_pointed_at_us_stays_out(host: str) -> None:
 
 @pytest.mark.parametrize(
     ("origin", "expected"),
-    [("http://localhost:8801", None), ("http://evil.example", 403), ("null", 403), ("http://[", 403)],
+    [
+        ("http://localhost:8801", None),
+        ("http://localhost:3000", 403),
+        ("http://localhost", 403),
+        ("http://evil.example", 403),
+        ("null", 403),
+        ("http://[", 403),
+    ],
 )
 def test_a_page_of_another_origin_stays_out(origin: str, expected: int | None) -> None:
     assert status(LOCAL, {"host": "localhost:8801", "origin": origin}) == expected
