@@ -8,7 +8,6 @@ Routes as of vLLM 0.33, Ollama 0.33, llama.cpp b10434 and SGLang 0.5.23.
 """
 
 from dataclasses import dataclass
-from urllib.parse import unquote
 
 INFERENCE: dict[str, tuple[str, str]] = {
     "/v1/chat/completions": ("openai", "chat"),
@@ -103,8 +102,9 @@ class Route:
 
 
 def classify(method: str, path: str) -> Route:
-    """The route of a request; `path` is without its query. Escapes and a slash at the end do not matter to engines."""
-    name = unquote(path).rstrip("/")
+    """The route of a request; `path` is without its query, and its escapes are undone, once, as engines do it. A slash
+    at the end does not matter to them."""
+    name = path.rstrip("/")
     method = method.upper()
     if method == "POST" and name in INFERENCE:
         return Route(*INFERENCE[name], "inference")
