@@ -8,6 +8,7 @@ import json
 import secrets
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -55,8 +56,8 @@ log = structlog.get_logger("phasegate")
 class DataApp:
     """What clients talk to."""
 
-    # State: the rules and the tenants in force, the exchanges that have arrived and not ended, who waits for the last
-    # of them, records that wait for a look at their engine, and whether the proxy is going away.
+    # State: the rules and the tenants in force, the exchanges that have arrived and not ended, the key of the next, who
+    # waits for the last of them, records that wait for a look at their engine, and whether the proxy is going away.
     def __init__(
         self,
         settings: Settings,
@@ -83,6 +84,7 @@ class DataApp:
             engine.on_change = self.auditing.attach
             self.auditing.attach(engine)
         self._exchanges: set[Exchange] = set()
+        self._keys = map(str, count())
         self._idle = asyncio.Event()
         self._idle.set()
         self._late: set[asyncio.Task[None]] = set()
@@ -94,7 +96,9 @@ class DataApp:
             return
         client = Client(scope, receive, send)
         id = headers.request_id(client.headers, _new_id)
-        exchange = Exchange(self._rooms, self.fleet, self.clock, client, id, self.settings.body_limit_bytes)
+        exchange = Exchange(
+            self._rooms, self.fleet, self.clock, client, id, self.settings.body_limit_bytes, next(self._keys)
+        )
         self._exchanges.add(exchange)
         self._idle.clear()
         try:
@@ -228,13 +232,19 @@ class DataApp:
         return Tap(recorder, framing, reader, encoding, listens), streams(content_type)
 
     def _leave(
-        self, engine: Engine | None, facts: RequestFacts, finished: Finished, said: Said, rivals: frozenset[str]
+        self,
+        engine: Engine | None,
+        key: str,
+        facts: RequestFacts,
+        finished: Finished,
+        said: Said,
+        rivals: frozenset[str],
     ) -> None:
         if engine is None:
             self._send(finished)
             return
         try:
-            finished = self._learnt(engine, facts, finished, said)
+            finished = self._learnt(engine, key, facts, finished, said)
         except FAULTS as fault:
             _fault(finished.id, fault)
         if rivals and _may_have_swapped(finished):
@@ -242,7 +252,7 @@ class DataApp:
         else:
             self._send(finished)
 
-    def _learnt(self, engine: Engine, facts: RequestFacts, finished: Finished, said: Said) -> Finished:
+    def _learnt(self, engine: Engine, key: str, facts: RequestFacts, finished: Finished, said: Said) -> Finished:
         """The record with every prompt token in its bin."""
         if finished.outcome is Outcome.COMPLETED and not _counts_fresh(finished.evidence):
             engine.desk.learn(facts, finished.count, finished.usage)
@@ -254,7 +264,7 @@ class DataApp:
                 id=finished.id, at_s=at_s, engine=engine.name, model=model, prompt=facts.prompt, answer=said.text
             )
             self._send(seen)
-        settled = engine.audit.ended(finished.id, said, finished.usage)
+        settled = engine.audit.ended(key, said, finished.usage)
         if settled is None or finished.prefix is None:
             return finished
         return replace(finished, prefix=replace(settled, inferred=_inferred(engine.audit, model, finished)))

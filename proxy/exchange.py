@@ -103,29 +103,36 @@ class Rooms:
     """The answer's headers, as the client gets them; the last are what a limited tenant is told."""
     refuse: Callable[[ProxyError, RequestFacts, Client, str, Headers], tuple[int, Headers, bytes]]
     """Our own error in the caller's dialect."""
-    leave: Callable[[Engine | None, RequestFacts, Finished, Said, frozenset[str]], None]
-    """The one record leaves, and the rooms learn from it: with what the answer said, and the models that may have been
-    pushed out of memory for it."""
+    leave: Callable[[Engine | None, str, RequestFacts, Finished, Said, frozenset[str]], None]
+    """The one record leaves, and the rooms learn from it: with the exchange's key, what the answer said, and the models
+    that may have been pushed out of memory for it."""
     fault: Callable[[str, BaseException], None]
     """Our own bug, for the log."""
 
 
 class Exchange:
-    """One request and its response."""
+    """One request and its response.
+
+    `id` is what the world calls it, and may be the client's own word, said of many at once; `key` is unique in this
+    process: engines and audits know the exchange by it.
+    """
 
     # State: how far it has come. What happened is the recorder's; the rest is set once, in the order of life.
     __slots__ = (
         "_body_limit", "_clock", "_count", "_engine", "_first_told", "_fleet", "_heard", "_ids", "_permit", "_prefix",
-        "_refused", "_rooms", "_tap", "_tenant", "_watch", "client", "facts", "guard", "id", "recorder",
+        "_refused", "_rooms", "_tap", "_tenant", "_watch", "client", "facts", "guard", "id", "key", "recorder",
     )  # fmt: skip
 
-    def __init__(self, rooms: Rooms, fleet: Fleet, clock: Clock, client: Client, id: str, body_limit: int) -> None:
+    def __init__(
+        self, rooms: Rooms, fleet: Fleet, clock: Clock, client: Client, id: str, body_limit: int, key: str
+    ) -> None:
         self._rooms = rooms
         self._fleet = fleet
         self._clock = clock
         self._body_limit = body_limit
         self.client = client
         self.id = id
+        self.key = key
         self.guard = Guard(clock.now_ns)
         self.recorder = Recorder(clock.wall_s(), clock.now_ns())
         self.facts = rooms.classify(client.method, client.path)
@@ -209,7 +216,7 @@ class Exchange:
 
     async def _choose(self) -> Engine:
         engine = self._engine = await self._fleet.choose(self.facts)
-        engine.began(self.id, self.facts, self._clock.now_ns())
+        engine.began(self.key, self.facts, self._clock.now_ns())
         return engine
 
     async def _weigh(self, engine: Engine, body: Body) -> None:
@@ -217,7 +224,7 @@ class Exchange:
         try:
             self._count = await engine.desk.count(self.facts, body if isinstance(body, bytes) else b"")
             if self.recorder.bytes_in < LONG_BYTES or await self._rooms.acquaint(engine, self.facts):
-                self._prefix = engine.predict(self.id, self.facts, self._clock.now_ns())
+                self._prefix = engine.predict(self.key, self.facts, self._clock.now_ns())
         except FAULTS as fault:
             self._rooms.fault(self.id, fault)
 
@@ -230,7 +237,7 @@ class Exchange:
         limits = self._rooms.timeouts(self.facts)
         self.guard.first_byte(limits.first_byte_s)
         self.guard.total(limits.total_s)
-        engine.dispatched(self.id, self.facts, self._clock.now_ns(), audited=self._prefix is not None)
+        engine.dispatched(self.key, self.facts, self._clock.now_ns(), audited=self._prefix is not None)
         answer = await self._call(engine, request.headers, request.body, limits.connect_s)
         if answer.status == 400 and request.own is not None:
             await answer.aclose()
@@ -296,7 +303,7 @@ class Exchange:
 
     def _first_token(self, engine: Engine, permit: Permit, t: int) -> None:
         self._first_told = True
-        engine.first_token(self.id, t)
+        engine.first_token(self.key, t)
         permit.first_token()
 
     def _left(self) -> None:
@@ -337,8 +344,8 @@ class Exchange:
         timeline = recorder.end(now)
         evidence, rivals = Evidence(), NOBODY
         if engine is not None:
-            rivals = engine.inflight.rivals(self.id)
-            evidence = engine.ended(self.id, _answered(now, timeline), recorder.report)
+            rivals = engine.inflight.rivals(self.key)
+            evidence = engine.ended(self.key, _answered(now, timeline), recorder.report)
         if permit is not None:
             permit.ended(PERMIT_ENDS.get(outcome, "ignore"), recorder.usage)
         finished = Finished(
@@ -358,7 +365,7 @@ class Exchange:
             error=why or None,
             findings=("not_observed",) if self._tap is not None and self._tap.blind is not None else (),
         )
-        self._rooms.leave(engine, self.facts, finished, Said("".join(self._heard), tuple(self._ids)), rivals)
+        self._rooms.leave(engine, self.key, self.facts, finished, Said("".join(self._heard), tuple(self._ids)), rivals)
 
 
 def judge(status: int, error: str | None, complete: bool) -> Outcome:

@@ -344,7 +344,7 @@ def test_a_bug_in_a_room_costs_one_exchange_and_is_logged_without_its_text(room:
 
         async def app(scope: Any, receive: Any, send: Any) -> None:
             client = Client(scope, receive, send)
-            await Exchange(rooms, house.app.fleet, loop.clock, client, "r1", 1 << 20).run()
+            await Exchange(rooms, house.app.fleet, loop.clock, client, "r1", 1 << 20, "1").run()
 
         return house, await ScriptedClient(loop, app).ask(STREAM), await house.ask(STREAM)
 
@@ -376,11 +376,30 @@ def test_a_bug_after_the_head_breaks_the_answer_off() -> None:
     assert house.leftovers() == []
 
 
+def test_one_id_said_of_many_requests_at_once_is_still_many_exchanges() -> None:
+    same = replace(STREAM, headers=(*STREAM.headers, ("x-request-id", "same")))
+
+    async def main(loop: VirtualLoop) -> tuple[House, int]:
+        house = House(loop, WHOLE)
+        (engine,) = house.app.fleet.engines
+        asking = [asyncio.ensure_future(house.ask(same)) for _ in range(5)]
+        await asyncio.sleep(0.1)
+        held = len(engine.inflight)
+        await asyncio.gather(*asking)
+        return house, held
+
+    house, held = run(main)
+    assert held == 5
+    assert [record.id for record in house.records] == ["same"] * 5
+    assert all(record.prefix is not None and record.prefix.expected is not None for record in house.records)
+    assert house.leftovers() == []
+
+
 def test_an_exchange_says_where_it_is() -> None:
     async def main(loop: VirtualLoop) -> str:
         house = House(loop, WHOLE)
         client = Client(scope_of(STREAM), bug, bug)
-        return repr(Exchange(house.app._rooms, house.app.fleet, loop.clock, client, "r1", 1))
+        return repr(Exchange(house.app._rooms, house.app.fleet, loop.clock, client, "r1", 1, "1"))
 
     assert run(main).startswith("<Exchange r1 openai chat, ")
 
