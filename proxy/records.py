@@ -11,6 +11,9 @@ engine's durations may be used; an engine's timestamp is never subtracted from o
 from dataclasses import dataclass
 from enum import StrEnum
 
+NAME_CHARS = 256
+"""Characters of a model's name in a record: as many as are kept of the names that engines list."""
+
 
 class Outcome(StrEnum):
     """How an exchange ended; exactly one per record. The endings table in README says when."""
@@ -136,9 +139,10 @@ class RequestFacts:
     """None where the body holds none, or is not read."""
 
     def promptless(self) -> "RequestFacts":
-        """The same without the prompt, as the record has it."""
+        """The same without the prompt and with a name of bounded length, as the record has it."""
+        model = self.model[:NAME_CHARS] if self.model is not None else None
         return RequestFacts(
-            self.dialect, self.kind, self.route, self.model, self.stream, self.n, self.prompts, self.max_output,
+            self.dialect, self.kind, self.route, model, self.stream, self.n, self.prompts, self.max_output,
             self.asks_usage, self.options,
         )  # fmt: skip
 

@@ -13,6 +13,12 @@ from proxy.records import EngineReport, Timeline, Usage
 STAMPS = 4096
 """Token events whose time is kept; replay of longer streams has seen enough by then."""
 
+CHOICES = 64
+"""Choices whose gaps are kept, the first to speak. Few ask for more than 8, and engines may write any number."""
+
+FINISHES = 65_536
+"""Choices whose end is remembered: prompts times choices of one request, far above any batch."""
+
 _BATCH = 256
 """Token events between two foldings: folding each by itself would double the cost of an event."""
 
@@ -146,7 +152,7 @@ class Recorder:
 
     @property
     def choices(self) -> int:
-        """Choices that had a token event."""
+        """Choices that had a token event, up to `CHOICES`."""
         return len(self._series)
 
     def arrived(self, at_s: float, t: int, bytes_in: int) -> None:
@@ -195,11 +201,11 @@ class Recorder:
                 self._first(at, reasoning, counted)
             for choice in tokens:
                 series = self._series.get(choice)
-                if series is None:
-                    self._series[choice] = Series(at)
-                else:
+                if series is not None:
                     series.recent.append(at - series.last)
                     series.last = at
+                elif len(self._series) < CHOICES:
+                    self._series[choice] = Series(at)
             waiting = self._waiting
             waiting.append(at)
             if len(waiting) == _BATCH:
@@ -215,7 +221,8 @@ class Recorder:
         if done:
             self.done = True
         for choice, reason in finish:
-            self.finished.add(choice)
+            if len(self.finished) < FINISHES:
+                self.finished.add(choice)
             if choice == 0:
                 self.finish = reason
 

@@ -56,3 +56,8 @@ def test_facts_without_the_prompt_keep_all_else() -> None:
         "openai", "chat", "inference", "m", True, 2, 3, 4, True, (("num_ctx", "1"),), records.Prompt()
     )
     assert facts.promptless() == dataclasses.replace(facts, prompt=None)
+
+
+def test_a_record_holds_a_name_of_bounded_length() -> None:
+    facts = records.RequestFacts("openai", "chat", "inference", "m" * 9_000_000)
+    assert facts.promptless().model == "m" * records.NAME_CHARS

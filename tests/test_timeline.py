@@ -5,7 +5,7 @@ import pytest
 from proxy.events import NOTHING, Event
 from proxy.gaps import EXACT_GAPS, unpack_stamps
 from proxy.records import EngineReport, Timeline, Usage
-from proxy.timeline import STAMPS, IllegalInput, Recorder
+from proxy.timeline import CHOICES, FINISHES, STAMPS, IllegalInput, Recorder
 
 MS = 1_000_000
 TOKEN = Event(tokens=(0,), text="x")
@@ -169,6 +169,15 @@ def test_what_the_reader_said_is_kept() -> None:
     line = recorder.end(6)
     assert (line.first_event_tokens, line.choices, line.unreadable_events, line.events) == (4, 2, 1, 5)
     assert repr(recorder) == "<Recorder ended, 5 events, 1 with tokens>"
+
+
+def test_so_many_choices_are_followed_and_no_more() -> None:
+    recorder = answering()
+    recorder.event(5 * MS, Event(tokens=tuple(range(250_000)), finish=tuple((n, "stop") for n in range(250_000))))
+    recorder.event(6 * MS, Event(tokens=tuple(range(250_000))))
+    assert (len(recorder.finished), recorder.finish) == (FINISHES, "stop")
+    line = recorder.end(9 * MS)
+    assert (line.choices, len(line.gaps), line.token_events) == (CHOICES, CHOICES, 2)
 
 
 def test_gaps_belong_to_one_choice() -> None:

@@ -14,6 +14,8 @@ from proxy.wire.fields import items, mapping, objects, string, text
 _TEXT_PARTS = frozenset({"text", "input_text", "output_text"})
 _PLAIN = frozenset({"role", "content", "name"})
 """What the usual message has: one text."""
+_ID_LIMIT = 2**63
+"""Token ids are below it: integers of messages to the office have 64 bits, vocabularies 18."""
 _AUDIO_PARTS = frozenset({"input_audio", "audio_url", "audio"})
 
 
@@ -49,7 +51,7 @@ def responses_prompt(body: dict[str, Any]) -> Prompt:
 def generate_prompt(body: dict[str, Any]) -> Prompt:
     """Ollama's generate: a system and a user message, or the raw text. Earlier `context` counts as token ids."""
     asked = text(body.get("prompt"))
-    context = tuple(each for each in items(body.get("context")) if type(each) is int)
+    context = _ids(body.get("context"))
     ids = (context,) if context else ()
     if body.get("raw") is True:
         return Prompt(texts=(asked,) if asked else (), ids=ids)
@@ -144,10 +146,18 @@ def raw_prompt(asked: object, salt: object = None) -> tuple[Prompt, int]:
     ids: list[tuple[int, ...]] = []
     for each in each_prompt:
         texts.extend(_raw_texts(each))
-        tokens = tuple(token for token in items(each) if type(token) is int)
+        tokens = _ids(each)
         if tokens:
             ids.append(tokens)
     return Prompt(texts=tuple(texts), ids=tuple(ids), salt=text(salt)), max(len(each_prompt), 1)
+
+
+def _ids(asked: object) -> tuple[int, ...]:
+    """The integers of an array; one that no engine has is cut to what a record can hold."""
+    ids = tuple([each for each in items(asked) if type(each) is int])
+    if ids and (min(ids) < -_ID_LIMIT or max(ids) >= _ID_LIMIT):
+        return tuple([max(-_ID_LIMIT, min(each, _ID_LIMIT - 1)) for each in ids])
+    return ids
 
 
 def _raw_texts(asked: object) -> Iterator[str]:

@@ -17,6 +17,12 @@ INFLATED_LIMIT = 64 * 1024 * 1024
 _COMPRESSED = (b"\x1f\x8b", b"\x78")
 """How gzip (RFC 1952) and zlib (RFC 1950) bodies begin; no JSON text does."""
 
+NAME_LIMIT = 4_096
+"""Characters of a model's name that are read: no path is longer (Linux' PATH_MAX), and names are kept for long."""
+
+OPTION_LIMIT = 64
+"""Characters of an option's value that are read: they are numbers and flags."""
+
 RELOADING = ("draft_num_predict", "main_gpu", "num_batch", "num_ctx", "num_gpu", "num_thread", "use_mmap")
 """Options that make Ollama load a model anew when they change (its scheduler's own list)."""
 
@@ -56,9 +62,10 @@ def _inflated(body: bytes) -> bytes:
 
 
 def _model(asked: dict[str, Any]) -> str | None:
-    return string(asked.get("model")) or string(asked.get("name"))
+    name = string(asked.get("model")) or string(asked.get("name"))
+    return name[:NAME_LIMIT] if name is not None else None
 
 
 def _options(asked: dict[str, Any]) -> tuple[tuple[str, str], ...]:
     options = mapping(asked.get("options"))
-    return tuple((name, dumped(options[name])) for name in RELOADING if options.get(name) is not None)
+    return tuple((name, dumped(options[name])[:OPTION_LIMIT]) for name in RELOADING if options.get(name) is not None)

@@ -133,7 +133,7 @@ def test_generate_is_a_system_and_a_user_message_or_the_raw_text():
         pytest.param([9906, 11, 1917], [], [[9906, 11, 1917]], 1, id="ids are one prompt"),
         pytest.param([[1, 2], [3]], [], [[1, 2], [3]], 2, id="lists of ids"),
         pytest.param([[-1]], [], [[-1]], 1, id="an id below zero"),
-        pytest.param([[10**30]], [], [[10**30]], 1, id="a huge id"),
+        pytest.param([[10**30]], [], [[2**63 - 1]], 1, id="a huge id"),
         pytest.param([1, "a", 2], ["a"], [[1, 2]], 1, id="ids and text mixed"),
         pytest.param([["a", 1], "b"], ["a", "b"], [[1]], 2, id="mixed among several"),
         pytest.param([{"prompt_string": "a"}], ["a"], [], 1, id="llama.cpp's object"),
@@ -145,6 +145,11 @@ def test_generate_is_a_system_and_a_user_message_or_the_raw_text():
 def test_raw_prompts(asked, texts, ids, prompts):
     expected = Prompt(texts=tuple(texts), ids=tuple(map(tuple, ids)), salt="s")
     assert raw_prompt(asked, "s") == (expected, prompts)
+
+
+def test_ids_that_no_record_can_hold_are_cut():
+    assert raw_prompt([1, 2**70, -(2**70)])[0].ids == ((1, 2**63 - 1, -(2**63)),)
+    assert generate_prompt({"context": [2**64]}).ids == ((2**63 - 1,),)
 
 
 def test_pairs_are_one_text_against_several():

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.records import Message, Part, Prompt, RequestFacts
-from proxy.wire.request import RELOADING, expects_stream, read_facts
+from proxy.wire.request import NAME_LIMIT, OPTION_LIMIT, RELOADING, expects_stream, read_facts
 from proxy.wire.routes import INFERENCE, Route, classify
 from tests.wire.test_fields import JSON
 
@@ -93,6 +93,12 @@ def test_options_that_reload_a_model_have_a_fixed_order():
 @pytest.mark.parametrize("model", [5, None, ["m"], {"m": 1}, True, ""])
 def test_a_model_name_is_a_string_or_unknown(model):
     assert facts(CHAT, {"model": model}).model is None
+
+
+def test_names_and_options_are_of_bounded_length():
+    asked = facts("/api/chat", {"model": "m" * 9_000_000, "options": {"num_ctx": "9" * 9_000_000}})
+    assert asked.model == "m" * NAME_LIMIT
+    assert [len(value) for _, value in asked.options] == [OPTION_LIMIT]
 
 
 def test_a_model_name_is_kept_as_sent():
