@@ -35,6 +35,9 @@ DECODERS: dict[int, msgspec.msgpack.Decoder[Message]] = {
     code: msgspec.msgpack.Decoder(kind) for kind, code in CODES.items()
 }
 
+UNWRITABLE = (ValueError, TypeError, OverflowError)
+"""What msgpack has no place for: a lone surrogate out of somebody's JSON, a number of more than 64 bits."""
+
 _encode = msgspec.msgpack.Encoder().encode
 
 
@@ -95,7 +98,8 @@ class _Link(NamedTuple):
 
 
 class Sender:
-    """The data side. `send` never blocks and never raises; what finds no room pushes out the oldest, counted.
+    """The data side. `send` never blocks and never raises; what finds no room pushes out the oldest, counted; what
+    could never fit is lost alone.
 
     State: frames that wait and their size, the rest of a batch that is half written, frames written and not yet
     acknowledged, whether `Hello` was, the link (None while there is no office), and whether a write is due.
@@ -114,7 +118,7 @@ class Sender:
         self._due = False
         self._moved = asyncio.Event()
         self.lost = 0
-        """Frames dropped for want of room, or gone with an office that died."""
+        """Messages that could not be encoded, frames dropped for want of room, or gone with an office that died."""
 
     def __repr__(self) -> str:
         state = "attached" if self._link else "detached"
@@ -129,7 +133,10 @@ class Sender:
         """Hands one message over: a few microseconds, whatever the office does."""
         try:
             frame = encode(message)
-        except UnicodeEncodeError:  # a lone surrogate out of somebody's JSON; msgpack has no place for it
+        except UNWRITABLE:
+            self.lost += 1
+            return
+        if len(frame) > self._limit:
             self.lost += 1
             return
         self._waiting.append(frame)

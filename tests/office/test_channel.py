@@ -4,12 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.messages import EngineState, Hello, Message, Pulse
+from proxy.messages import EngineState, Hello, Message, PromptSeen, Pulse
 from proxy.office.channel import OutOfStep, Sender, Splitter, encode
 from proxy.records import (
     AdmissionVerdict,
     EngineReport,
     PrefixVerdict,
+    Prompt,
     TokenCount,
     Usage,
 )
@@ -72,6 +73,19 @@ def test_a_text_that_no_frame_can_hold_is_lost_and_counted() -> None:
     sender = Sender(HELLO)
     sender.send(finished(model="\ud800"))
     assert sender.lost == 1
+
+
+def test_a_number_that_no_frame_can_hold_is_lost_and_counted() -> None:
+    sender = Sender(HELLO)
+    sender.send(PromptSeen(id="r", at_s=0.0, engine="e", model="m", prompt=Prompt(ids=((2**70,),)), answer=""))
+    assert (sender.lost, sender.waiting) == (1, 0)
+
+
+def test_a_message_that_never_fits_is_lost_alone() -> None:
+    sender = Sender(HELLO, limit_bytes=len(encode(finished())) * 3)
+    sender.send(finished("r1"))
+    sender.send(finished("r2", error="x" * 10_000))
+    assert (sender.lost, sender.waiting) == (1, 1)
 
 
 def test_detached_it_can_be_told_the_same_things() -> None:
