@@ -146,8 +146,8 @@ class Wire(httpx.AsyncBaseTransport):
     `trust`: CA files by authority (`gpu1:8443`) for engines with a certificate of their own; others are checked
     against the system's. Raises OSError for a file that cannot be read. Mutable state: the idle lines of each origin.
 
-    The declared retry: a reused line that died before any byte of the answer came is replaced once, by a fresh one,
-    where the body is in memory. `sent` is then called again.
+    The declared retry: a reused line that died before any byte of the answer came is replaced once, by a fresh one.
+    `sent` is then called again. A body that streams could not be sent again: it goes out on a fresh line at once.
     """
 
     def __init__(self, trust: Mapping[str, str] | None = None) -> None:
@@ -161,12 +161,12 @@ class Wire(httpx.AsyncBaseTransport):
         """One attempt at the engine, save the declared retry; raises httpx's transport errors."""
         url = request.url
         idle = self._idle.setdefault((url.scheme, url.host, url.port), {})
-        line = _take(idle)
+        line = _take(idle) if isinstance(request.stream, httpx.SyncByteStream) else None
         if line is not None:
             try:
                 return await _spoken(line, idle, request)
             except httpx.ReadError:
-                if line.heard or not isinstance(request.stream, httpx.SyncByteStream):
+                if line.heard:
                     raise
         try:
             line = await self._connected(request)

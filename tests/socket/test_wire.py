@@ -432,13 +432,28 @@ async def pieces(*parts: bytes) -> AsyncIterator[bytes]:
 def test_a_streamed_body_is_never_asked_again() -> None:
     async def play(peer: Peer) -> None:
         assert peer.number == 0
-        await peer.request(4)
-        peer.say(OK)
         await peer.head()
 
     async def test(session: Session) -> None:
-        await session.ask()
         assert isinstance((await broken(session, pieces(b"a")))[1], EngineBroke)
+
+    served(test, play)
+
+
+def test_a_streamed_body_never_meets_a_connection_that_may_be_dying() -> None:
+    async def play(peer: Peer) -> None:
+        if peer.number == 0:
+            await peer.request(4)
+            peer.say(OK)
+            await peer.head()  # and hangs up
+        else:
+            await peer.head()
+            assert await peer.reader.readexactly(11) == b"1\r\na\r\n0\r\n\r\n"
+            peer.say(OK)
+
+    async def test(session: Session) -> None:
+        await session.ask()
+        assert await session.ask(pieces(b"a")) == b"hi"
 
     served(test, play)
 
