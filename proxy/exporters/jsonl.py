@@ -7,9 +7,8 @@ next batch it is ended with a line feed, so that no good line ever stands behind
 import os
 from pathlib import Path
 
-import structlog
-
 from proxy.exporters.contract import to_json
+from proxy.exporters.trouble import Trouble
 from proxy.records import RequestRecord
 
 BATCH_BYTES = 256 * 1024
@@ -17,14 +16,12 @@ BATCH_BYTES = 256 * 1024
 BUFFER_BYTES = 4 * 1024 * 1024
 """Kept while the file cannot be written; the oldest lines beyond it are lost. (A failed write is tried again.)"""
 
-log = structlog.get_logger("phasegate.records")
-
 
 class JsonlExporter:
-    """Appends records to one file. A full or read-only disk loses records, counted, and nothing else.
+    """Appends records to one file. A full or read-only disk loses records, counted and said, and nothing else.
 
     State: the file (None while it cannot be opened), lines not yet written and their size, whether the file ends in
-    the middle of a line, and whether the trouble has been logged.
+    the middle of a line, and the trouble there is.
     """
 
     def __init__(self, path: Path) -> None:
@@ -33,9 +30,13 @@ class JsonlExporter:
         self._lines: list[bytes] = []
         self._bytes = 0
         self._torn = False
-        self._in_trouble = False
-        self.lost = 0
+        self._trouble = Trouble("records", path)
         self._open()
+
+    @property
+    def lost(self) -> int:
+        """Records that are in no file, since start."""
+        return self._trouble.lost
 
     def export(self, record: RequestRecord) -> None:
         """Buffers one line; writes when a batch is full."""
@@ -58,7 +59,7 @@ class JsonlExporter:
     def close(self) -> None:
         """Writes what is left; lines that cannot be written are lost."""
         self._write()
-        self.lost += len(self._lines)
+        self._trouble.closes(len(self._lines))
         self._lines, self._bytes = [], 0
         self._release()
 
@@ -68,7 +69,7 @@ class JsonlExporter:
             size = os.fstat(self._file).st_size
             self._torn = size > 0 and os.pread(self._file, 1, size - 1) != b"\n"
         except OSError as error:
-            self._trouble(error)
+            self._trouble.begins(error.strerror or str(error))
 
     def _release(self) -> None:
         if self._file is not None:
@@ -87,10 +88,13 @@ class JsonlExporter:
         try:
             written = os.write(self._file, batch)
         except OSError as error:
-            self._trouble(error)
+            self._trouble.begins(error.strerror or str(error))
         else:
             self._settle(batch, written)
-            self._in_trouble = written < len(batch)
+            if written < len(batch):
+                self._trouble.begins("a write was cut short")
+            else:
+                self._trouble.ends()
         self._overflow()
 
     def _settle(self, batch: bytes, written: int) -> None:
@@ -110,9 +114,4 @@ class JsonlExporter:
         """Drops the oldest lines over the buffer's limit."""
         while self._bytes > BUFFER_BYTES:
             self._bytes -= len(self._lines.pop(0))
-            self.lost += 1
-
-    def _trouble(self, error: OSError) -> None:
-        if not self._in_trouble:  # once per trouble: the log may be on the same disk
-            log.error("records_not_written", path=str(self._path), error=error.strerror or str(error))
-        self._in_trouble = True
+            self._trouble.lost += 1

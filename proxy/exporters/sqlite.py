@@ -9,10 +9,9 @@ from collections import deque
 from pathlib import Path
 from typing import Any
 
-import structlog
-
 from proxy.exporters.contract import SECOND_NS, seconds, to_json
 from proxy.exporters.schema import TooNew, migrate
+from proxy.exporters.trouble import Trouble
 from proxy.records import PHASES, RequestRecord
 
 BATCH = 500
@@ -39,14 +38,12 @@ OLDEST = "DELETE FROM requests WHERE n IN (SELECT n FROM requests {} ORDER BY n 
 
 Row = tuple[Any, ...]
 
-log = structlog.get_logger("phasegate.store")
-
 
 class SqliteExporter:
     """Writes records to one file.
 
     State: the connection (None while the file cannot be opened), rows that wait, the newest arrival and when it was
-    seen, when retention was last looked at, and whether trouble was logged.
+    seen, when retention was last looked at, and the trouble there is.
     """
 
     def __init__(self, path: Path, *, days: float = 30.0, megabytes: int = 1024) -> None:
@@ -57,8 +54,12 @@ class SqliteExporter:
         self._rows: deque[Row] = deque()
         self._newest_s = 0.0
         self._retained_ns: int | None = None
-        self._in_trouble = False
-        self.lost = 0
+        self._trouble = Trouble("store", path)
+
+    @property
+    def lost(self) -> int:
+        """Records that are in no file, since start."""
+        return self._trouble.lost
 
     def export(self, record: RequestRecord) -> None:
         """Keeps one row for the next batch."""
@@ -82,17 +83,17 @@ class SqliteExporter:
     def close(self) -> None:
         """Writes what is left; what cannot be written is lost."""
         self._write()
-        self.lost += len(self._rows)
+        self._trouble.closes(len(self._rows))
         self._rows.clear()
         self._release()
 
     def _write(self) -> None:
         if self._rows and self._attempt(self._insert):
             self._rows.clear()
-            self._in_trouble = False
+            self._trouble.ends()
         while len(self._rows) > WAITING:
             self._rows.popleft()
-            self.lost += 1
+            self._trouble.lost += 1
 
     def _attempt(self, work: Any) -> bool:
         """Runs `work(connection)` in one transaction; False, and the connection given up, where that fails."""
@@ -102,7 +103,7 @@ class SqliteExporter:
                 work(self._connection)
             return True
         except (sqlite3.Error, OSError, TooNew) as error:
-            self._trouble(error)
+            self._trouble.begins(str(error))
             self._release()
             return False
 
@@ -122,11 +123,6 @@ class SqliteExporter:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
-
-    def _trouble(self, error: Exception) -> None:
-        if not self._in_trouble:  # once per trouble
-            log.error("store_not_written", path=str(self._path), error=str(error))
-        self._in_trouble = True
 
 
 def to_row(record: RequestRecord) -> Row:

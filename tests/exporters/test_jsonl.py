@@ -3,6 +3,7 @@ import os
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from proxy.exporters import jsonl
 from proxy.exporters.jsonl import JsonlExporter
@@ -101,6 +102,34 @@ def test_a_disk_that_cannot_be_written_loses_the_oldest_counted(
     assert kept == list("abcd")[exporter.lost :]
 
 
+def test_trouble_is_said_once_when_it_begins_and_once_with_its_cost_when_it_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jsonl, "BUFFER_BYTES", 2500)
+    whole = os.write
+    room = [100, 0, 0, 0, 0]  # a disk fills up in the middle of a write
+
+    def filling(fd: int, data: bytes) -> int:
+        if not (left := room.pop(0)):
+            raise OSError(28, "No space left on device")
+        return whole(fd, data[:left])
+
+    with capture_logs() as logs:
+        exporter = JsonlExporter(tmp_path / "r.jsonl")
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "write", filling)
+            for name in "abcde":
+                exporter.export(record(name))
+                exporter.tick(0)
+        exporter.tick(0)
+        exporter.close()
+    assert exporter.lost > 0
+    assert [(log["event"], log.get("lost")) for log in logs] == [
+        ("records_not_written", None),
+        ("records_written_again", exporter.lost),
+    ]
+
+
 def test_a_file_that_cannot_be_opened_is_tried_again(tmp_path: Path) -> None:
     folder = tmp_path / "later"
     exporter = JsonlExporter(folder / "r.jsonl")
@@ -112,7 +141,9 @@ def test_a_file_that_cannot_be_opened_is_tried_again(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_written_at_the_end_is_lost_and_counted(tmp_path: Path) -> None:
-    exporter = JsonlExporter(tmp_path / "nowhere" / "r.jsonl")
-    exporter.export(record("a"))
-    exporter.close()
+    with capture_logs() as logs:
+        exporter = JsonlExporter(tmp_path / "nowhere" / "r.jsonl")
+        exporter.export(record("a"))
+        exporter.close()
     assert exporter.lost == 1
+    assert [(log["event"], log.get("lost")) for log in logs] == [("records_not_written", None), ("records_lost", 1)]
