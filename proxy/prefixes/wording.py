@@ -47,6 +47,8 @@ def headline(report: dict[str, Any], prefill_rate: float | None = None) -> str:
     """The audit in one sentence."""
     if "vllm_rule_infinite" in report:
         return f"ideal {_percent(report['vllm_rule_infinite'])} of {report['input_tokens']:,} prompt tokens"
+    if report["totals"].get("requests") == 0:
+        return "no prompts yet"
     breakers = report.get("breakers", [])
     worst = max(breakers, key=lambda one: int(one["tokens_saved"]), default=None)
     said = ", ".join(_rates(report["totals"]))
@@ -67,6 +69,8 @@ def _rates(totals: dict[str, Any]) -> Iterator[str]:
         for name in ("ideal", "attainable", "delivered"):
             if totals.get(name) is not None:
                 yield f"{name} {_percent(totals[name])}"
+        if totals.get("delivered") is None:
+            yield "delivered unknown: no engine says its cached tokens"
 
 
 def sentence(breaker: dict[str, Any], prefill_rate: float | None = None) -> str:
@@ -122,8 +126,12 @@ def _families(report: dict[str, Any]) -> list[tuple[str, ...]]:
 
 def _curve(report: dict[str, Any]) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = [("KV memory in tokens", "engine", "hits")]
+    best: dict[str, float] = {}
     for one in report.get("curve", []):
-        rows.append((f"{one['capacity_tokens']:,}", one.get("engine", "all as one"), _percent(one["rate"])))
+        engine = one.get("engine", "all as one")
+        if one["rate"] != best.get(engine):  # more memory that gives no more is one line
+            rows.append((f"{one['capacity_tokens']:,}", engine, _percent(one["rate"])))
+        best[engine] = one["rate"]
     return rows
 
 

@@ -32,6 +32,22 @@ def test_an_audit_of_an_engine_says_what_was_delivered():
     )
 
 
+def test_an_audit_without_prompts_says_so():
+    assert headline({"totals": {"requests": 0, "ideal": None}, "breakers": []}) == "no prompts yet"
+
+
+def test_an_engine_that_is_silent_is_said_to_be_so():
+    totals = {"requests": 3, "ideal": 0.71, "attainable": None, "delivered": None}
+    assert headline({"totals": totals}) == "ideal 71.0 %, delivered unknown: no engine says its cached tokens"
+
+
+def test_memory_that_gives_no_more_hits_is_left_out():
+    points = [(1_000, "a", 0.5), (2_000, "a", 0.7), (4_000, "a", 0.7), (1_000, "b", 0.7), (2_000, "b", 0.7)]
+    curve = [{"capacity_tokens": size, "engine": name, "rate": rate} for size, name, rate in points]
+    lines = [line.split()[:2] for line in table({"curve": curve}).splitlines()[1:]]
+    assert lines == [["1,000", "a"], ["2,000", "a"], ["1,000", "b"]]
+
+
 def test_a_price_is_told_in_what_is_known():
     assert sentence(BREAKER).endswith("saves 82,000 tokens an hour")
     assert sentence({**BREAKER, "seconds_per_hour": 41.04}).endswith("saves 41.0 prefill seconds an hour")
