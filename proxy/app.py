@@ -8,6 +8,7 @@ import json
 import secrets
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,7 @@ from proxy.lookout import Lookout, look
 from proxy.memory import keep, recall
 from proxy.messages import EngineState, Message, PromptSeen, Pulse
 from proxy.policy import rules, tenants
+from proxy.reading import Reading
 from proxy.records import Evidence, Finished, Inferred, Outcome, RequestFacts
 from proxy.relay import Answer, Body, Relay
 from proxy.tap import FAULTS, Tap
@@ -74,6 +76,7 @@ class DataApp:
         self._tenants = tenants(settings)
         self._furniture = Furniture(settings.tokens)
         self.auditing = Auditing(settings.prefixes, self._furniture.encode, self._furniture.executor)
+        self._reading = Reading()
         self._relay = Relay(transport)
         self._send = send
         engines = [self._engine(upstream, configured) for upstream in settings.upstream]
@@ -176,7 +179,7 @@ class DataApp:
             classify=_classify,
             authorize=self._authorize,
             buffers=_buffers,
-            read=_read,
+            read=self._read,
             prepare=self._prepare,
             timeouts=self._timeouts,
             acquaint=self._acquaint,
@@ -193,7 +196,10 @@ class DataApp:
         # A browser asks leave before it may send a key (Fetch, 3.3.5): preflights have none.
         return None if client.preflight else self._tenants.authorize(client.headers, client.address, facts)
 
-    def _prepare(
+    async def _read(self, facts: RequestFacts, content_type: str, body: bytes) -> RequestFacts:
+        return await self._reading.work(body, partial(_read, facts, content_type, body))
+
+    async def _prepare(
         self, engine: Engine, facts: RequestFacts, client: Client, id: str, body: Body, permit: Permit
     ) -> Request:
         outgoing = headers.to_engine(
@@ -206,9 +212,10 @@ class DataApp:
         )
         if not isinstance(body, bytes):
             return Request(outgoing, body)
-        own = body if permit.output_cap is None else _capped(facts, body, permit.output_cap)
         asks = self.settings.ask_usage and engine.bears_splice and usage.asks(engine.kind, facts)
-        spliced = usage.ask_usage(facts, own) if asks else None
+        if permit.output_cap is None and not asks:
+            return Request(outgoing, body)
+        own, spliced = await self._reading.work(body, partial(_edited, facts, body, permit.output_cap, asks))
         if spliced is None:
             return Request(outgoing, own)
         return Request(outgoing, spliced, own=own, filter=usage.UsageFilter())
@@ -304,6 +311,12 @@ def _may_have_swapped(finished: Finished) -> bool:
     report, evidence = finished.report, finished.evidence
     waited = evidence.swapped is None and evidence.others_done_ns is not None
     return waited and report is not None and (report.load_ns or 0) >= LONG_LOAD_NS
+
+
+def _edited(facts: RequestFacts, body: bytes, output_cap: int | None, asks: bool) -> tuple[bytes, bytes | None]:
+    """The client's body under its limits, and the same asking for usage, where that is possible."""
+    own = body if output_cap is None else _capped(facts, body, output_cap)
+    return own, usage.ask_usage(facts, own) if asks else None
 
 
 def _capped(facts: RequestFacts, body: bytes, tokens: int) -> bytes:

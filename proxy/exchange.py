@@ -89,9 +89,9 @@ class Rooms:
     """The tenant's name. Raises BadKey, Forbidden."""
     buffers: Callable[[RequestFacts, str], bool]
     """Is a body of this content type read before dispatch?"""
-    read: Callable[[RequestFacts, str, bytes], RequestFacts]
+    read: Callable[[RequestFacts, str, bytes], Awaitable[RequestFacts]]
     """(what the route says, content type, body) -> what the request says."""
-    prepare: Callable[[Engine, RequestFacts, Client, str, Body, Permit], Request]
+    prepare: Callable[[Engine, RequestFacts, Client, str, Body, Permit], Awaitable[Request]]
     """The outgoing request."""
     timeouts: Callable[[RequestFacts], Timeouts]
     """The limits that hold for this request."""
@@ -181,7 +181,7 @@ class Exchange:
         engine = await self._choose()
         await self._weigh(engine, body)
         permit = await self._enter(engine)
-        request = self._rooms.prepare(engine, self.facts, self.client, self.id, body, permit)
+        request = await self._rooms.prepare(engine, self.facts, self.client, self.id, body, permit)
         answer = await self._dispatch(engine, request)
         try:
             return await self._pass_on(engine, permit, answer, request)
@@ -205,7 +205,7 @@ class Exchange:
         body = await client.body(self._body_limit)
         self.recorder.arrived(self._clock.wall_s(), self._clock.now_ns(), len(body))
         self._watch = Watch(client, self._left)
-        self.facts = rooms.read(self.facts, content_type, body)
+        self.facts = await rooms.read(self.facts, content_type, body)
         return body if client.has_body else None
 
     async def _upload(self) -> AsyncIterator[bytes]:

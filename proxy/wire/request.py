@@ -14,7 +14,11 @@ from proxy.wire.routes import Route
 INFLATED_LIMIT = 64 * 1024 * 1024
 """Bytes that a compressed body may inflate to for reading: the default body limit. Above it nothing is read."""
 
-_COMPRESSED = (b"\x1f\x8b", b"\x78")
+VALUES_LIMIT = 1_000_000
+"""Commas, about as many values, of a body that is read: each may take 150 bytes and more than a microsecond. No context
+window holds more token ids, and no prompt's text has as many commas in 16 MB."""
+
+COMPRESSED = (b"\x1f\x8b", b"\x78")
 """How gzip (RFC 1952) and zlib (RFC 1950) bodies begin; no JSON text does."""
 
 NAME_LIMIT = 4_096
@@ -33,7 +37,10 @@ def read_facts(route: Route, content_type: str, body: bytes) -> RequestFacts:
     if media_type(content_type).startswith("multipart/"):
         return found
     try:
-        asked = loads(_inflated(body))
+        plain = _inflated(body)
+        if len(plain) > VALUES_LIMIT and plain.count(b",") > VALUES_LIMIT:
+            raise Unreadable("more values than are read")
+        asked = loads(plain)
         if not isinstance(asked, dict):
             return found
         found = RequestFacts(
@@ -52,7 +59,7 @@ def expects_stream(facts: RequestFacts) -> bool:
 
 
 def _inflated(body: bytes) -> bytes:
-    if not body.startswith(_COMPRESSED):
+    if not body.startswith(COMPRESSED):
         return body
     inflater = zlib.decompressobj(zlib.MAX_WBITS | 32)
     plain = inflater.decompress(body, INFLATED_LIMIT)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.records import Message, Part, Prompt, RequestFacts
-from proxy.wire.request import NAME_LIMIT, OPTION_LIMIT, RELOADING, expects_stream, read_facts
+from proxy.wire.request import NAME_LIMIT, OPTION_LIMIT, RELOADING, VALUES_LIMIT, expects_stream, read_facts
 from proxy.wire.routes import INFERENCE, Route, classify
 from tests.wire.test_fields import JSON
 
@@ -188,3 +188,8 @@ def test_no_body_raises(path, data):
 @given(st.binary(max_size=40))
 def test_no_bytes_raise(body):
     assert read_facts(Route("openai", "chat", "inference"), "", body).dialect == "openai"
+
+
+def test_a_body_of_more_values_than_any_prompt_is_not_read():
+    body = b'{"model":"m","x":[' + b"0," * VALUES_LIMIT + b"0]}"
+    assert facts(CHAT, body) == RequestFacts("openai", "chat", "inference")
