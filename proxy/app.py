@@ -49,6 +49,8 @@ from proxy.wire.routes import Route, classify
 
 LONG_LOAD_NS = 300_000_000
 """A load that long may have waited for another model: cold loads of small models take 0.5 s, warm ones 1 to 80 ms."""
+UPLOADS = ("audio", "image", "other")
+"""Kinds of inference whose bodies may be files."""
 ASK_S = 2.0
 """How long a look-up beside an exchange may take: what is in memory, how long a prompt is."""
 
@@ -332,13 +334,17 @@ def _classify(method: str, path: str) -> RequestFacts:
 
 
 def _read(facts: RequestFacts, content_type: str, body: bytes) -> RequestFacts:
-    return read_facts(Route(facts.dialect, facts.kind, facts.route), content_type, body) if body else facts
+    if not body:
+        return facts
+    found = read_facts(Route(facts.dialect, facts.kind, facts.route), content_type, body)
+    return replace(found, body_bytes=len(body)) if facts.route == "inference" else found
 
 
 def _buffers(facts: RequestFacts, content_type: str) -> bool:
-    """Bodies that are read: those of inference, which are JSON whatever their type says (curl -d names none)."""
-    kind = media_type(content_type)
-    return facts.route == "inference" and not kind.startswith(("multipart/", "audio/", "image/", "application/octet"))
+    """Bodies that are read: those of inference, which are JSON whatever their type says (curl -d names none), save that
+    audio, images and what nobody knows may be uploads."""
+    file = media_type(content_type).startswith(("multipart/", "audio/", "image/", "application/octet"))
+    return facts.route == "inference" and not (file and facts.kind in UPLOADS)
 
 
 def _reply(answer: Answer, request: Request, id: str, quota: Headers) -> Headers:

@@ -137,6 +137,8 @@ class RequestFacts:
     """Options that make an engine reload (Ollama's num_ctx, num_batch, ...), as sent: they tell runners apart."""
     prompt: Prompt | None = None
     """None where the body holds none, or is not read."""
+    body_bytes: int = 0
+    """Size of the inference body that was looked into, read or not; 0: it passes unread. Limits alone ask for it."""
 
     def promptless(self) -> "RequestFacts":
         """The same without the prompt and with a name of bounded length, as the record has it."""

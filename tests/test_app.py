@@ -143,6 +143,39 @@ def test_a_json_body_is_read_whatever_its_type_says() -> None:
     assert house.records[0].facts.model == "m1"
 
 
+LONG = [{"role": "user", "content": "word " * 3_000}]
+SMALL = {"limit": [{"name": "r", "models": ["m1"], "max_prompt_tokens": 100}]}
+
+
+@pytest.mark.parametrize("type", ["image/png", "audio/wav", "multipart/form-data", "application/octet-stream"])
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/api/chat", "/v1/messages", "/cohere/v2/chat"])
+def test_no_content_type_takes_json_past_the_limits(path: str, type: str) -> None:
+    body = json.dumps({"model": "m1", "messages": LONG}).encode()
+    request = replace(simple_request(body, path), headers=(("content-length", str(len(body))), ("content-type", type)))
+    house, (answer,) = asked(request, **SMALL)
+    assert (answer.status, house.calls) == (400, [])
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda body: body + b" x",
+        lambda body: body.replace(b'"messages"', b'"Messages"'),
+        lambda body: body.decode().encode("utf-16"),
+        lambda body: body.decode().encode("utf-32"),
+    ],
+    ids=["more_behind", "capital", "utf-16", "utf-32"],
+)
+def test_a_prompt_that_cannot_be_read_is_held_to_its_bytes_and_never_called_a_count(
+    spoil: Callable[[bytes], bytes],
+) -> None:
+    body = spoil(json.dumps({"model": "m1", "messages": LONG}).encode())
+    house, (answer,) = asked(simple_request(body), **SMALL)
+    assert (answer.status, house.calls, house.records[0].count) == (400, [], None)
+    house, (answer,) = asked(simple_request(spoil(json.dumps({"model": "m1", "messages": []}).encode())), **SMALL)
+    assert answer.status == 200
+
+
 def test_a_pull_may_be_silent_for_longer_than_an_answer() -> None:
     slow = Script(200, NDJSON, (Read(5_000 * MS, b'{"status":"x"}\n'), Read(9_000 * MS, b'{"status":"success"}\n')))
     request = simple_request(b'{"model":"m"}', "/api/pull")

@@ -1,9 +1,11 @@
 """What the operator wants: limits, for whom, and whether they are in force. Plain frozen values."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from proxy.admission.ask import Ask
+from proxy.admission.names import spellings
 
 MODES = ("off", "observe", "enforce")
 SCOPES = ("engine", "model", "tenant")
@@ -18,7 +20,7 @@ class Rule:
     mode: str = "enforce"
     """`off`, `observe` (decisions are only written down) or `enforce`."""
     models: tuple[str, ...] = ()
-    """Names or patterns (`llama*`) of models that it applies to; empty: all."""
+    """Names or patterns (`llama*`) of models that it applies to; empty: all. A body that names none may mean any."""
     tenants: tuple[str, ...] = ()
     """Names or patterns of tenants; empty: all, and requests without one."""
     kinds: tuple[str, ...] = ()
@@ -64,9 +66,12 @@ class Rule:
         return (
             self.mode != "off"
             and (not self.kinds or ask.kind in self.kinds)
-            and _matches(self.models, ask.model)
-            and _matches(self.tenants, ask.tenant)
+            and (not self.models or ask.nameless or self._fits(ask.model))
+            and (not self.tenants or (ask.tenant is not None and _matches(self.tenants, [ask.tenant])))
         )
+
+    def _fits(self, model: str | None) -> bool:
+        return model is not None and _matches([name.casefold() for name in self.models], spellings(model))
 
     def subject(self, ask: Ask) -> tuple[str, ...]:
         """Whose counter it is: the name of the rule, and what it is kept apart by."""
@@ -85,5 +90,5 @@ LIMITS = (
 """Fields of a rule that are limits."""
 
 
-def _matches(patterns: tuple[str, ...], name: str | None) -> bool:
-    return not patterns or (name is not None and any(fnmatchcase(name, pattern) for pattern in patterns))
+def _matches(patterns: Iterable[str], spelt: Sequence[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns for name in spelt)

@@ -6,7 +6,7 @@ from typing import Any
 from proxy.records import RequestFacts
 from proxy.wire.decoding import Unreadable, loads
 from proxy.wire.dialects import dialect_of
-from proxy.wire.fields import flag, mapping, string
+from proxy.wire.fields import flag, mapping, objects, string
 from proxy.wire.framing import media_type
 from proxy.wire.prompts import dumped
 from proxy.wire.routes import Route
@@ -27,21 +27,28 @@ NAME_LIMIT = 4_096
 OPTION_LIMIT = 64
 """Characters of an option's value that are read: they are numbers and flags."""
 
+_NAMES = frozenset({
+    "content", "context", "images", "input", "max_completion_tokens", "max_tokens", "messages", "model", "options",
+    "prompt", "query", "raw", "role", "suffix", "stream", "system", "template", "thinking", "tool_calls", "tools",
+})  # fmt: skip
+"""Members of a body and of its messages on which model, prompt and limits hang, in engines written in Go."""
+
 RELOADING = ("draft_num_predict", "main_gpu", "num_batch", "num_ctx", "num_gpu", "num_thread", "use_mmap")
 """Options that make Ollama load a model anew when they change (its scheduler's own list)."""
 
 
 def read_facts(route: Route, content_type: str, body: bytes) -> RequestFacts:
-    """What the request asks for. A body that cannot be read leaves model and prompt unknown."""
+    """What the request asks for. A body that cannot be read, or that engines read differently, leaves model and prompt
+    unknown."""
     found = RequestFacts(route.dialect, route.kind, route.route)
-    if media_type(content_type).startswith("multipart/"):
+    if route.dialect == "passthrough" and media_type(content_type).startswith("multipart/"):
         return found
     try:
         plain = _inflated(body)
         if len(plain) > VALUES_LIMIT and plain.count(b",") > VALUES_LIMIT:
             raise Unreadable("more values than are read")
         asked = loads(plain)
-        if not isinstance(asked, dict):
+        if not isinstance(asked, dict) or _ambiguous(asked):
             return found
         found = RequestFacts(
             route.dialect, route.kind, route.route, _model(asked), flag(asked.get("stream")), options=_options(asked)
@@ -63,9 +70,15 @@ def _inflated(body: bytes) -> bytes:
         return body
     inflater = zlib.decompressobj(zlib.MAX_WBITS | 32)
     plain = inflater.decompress(body, INFLATED_LIMIT)
-    if inflater.unconsumed_tail:
+    if inflater.unconsumed_tail or inflater.unused_data:
         raise Unreadable("inflates to more than is read")
     return plain
+
+
+def _ambiguous(asked: dict[str, Any]) -> bool:
+    """Whether a name is spelt so that one engine reads it and another does not: Go takes `Messages` for `messages`."""
+    places = (asked, *objects(asked.get("messages")))
+    return any(name not in _NAMES and name.casefold() in _NAMES for place in places for name in place)
 
 
 def _model(asked: dict[str, Any]) -> str | None:

@@ -1,5 +1,7 @@
+from dataclasses import replace
+
 from proxy.admission.ask import ask
-from proxy.records import RequestFacts, TokenCount
+from proxy.records import Prompt, RequestFacts, TokenCount
 
 FACTS = RequestFacts("openai", "chat", "inference", model="m1", prompts=2, max_output=9)
 
@@ -7,8 +9,18 @@ FACTS = RequestFacts("openai", "chat", "inference", model="m1", prompts=2, max_o
 def test_a_request_weighs_what_its_count_says() -> None:
     count = TokenCount(n=100, how="estimated", low=80, high=130, text_tokens=90)
     asked = ask(FACTS, count, tenant="team-a", engine="gpu-1", window=4096)
-    assert asked == ("chat", "m1", "team-a", "gpu-1", 80, 100, 2, 9, 4096)
+    assert asked == ("chat", "m1", "team-a", "gpu-1", 80, 100, 2, 9, 4096, False)
 
 
 def test_a_prompt_that_was_not_counted_weighs_nothing() -> None:
-    assert ask(FACTS, None, tenant=None) == ("chat", "m1", None, "", 0, 0, 2, 9, None)
+    assert ask(FACTS, None, tenant=None) == ("chat", "m1", None, "", 0, 0, 2, 9, None, False)
+
+
+def test_a_prompt_that_cannot_be_read_weighs_by_its_bytes() -> None:
+    asked = ask(replace(FACTS, body_bytes=1_600), None, tenant=None)
+    assert (asked.low, asked.n) == (100, 400)
+
+
+def test_a_prompt_that_could_be_read_and_is_not_counted_weighs_nothing() -> None:
+    asked = ask(replace(FACTS, body_bytes=1_600, prompt=Prompt(texts=("a",))), None, tenant=None)
+    assert (asked.low, asked.n) == (0, 0)

@@ -2,8 +2,9 @@ from typing import Any
 
 import pytest
 
-from proxy.admission.ask import Ask
+from proxy.admission.ask import Ask, ask
 from proxy.admission.rules import Rule
+from proxy.records import RequestFacts
 
 ASK = Ask("chat", "llama3:8b", "team-a", "gpu-1", 10, 12, 1, None, None)
 
@@ -25,6 +26,22 @@ ASK = Ask("chat", "llama3:8b", "team-a", "gpu-1", 10, 12, 1, None, None)
 )
 def test_a_rule_applies_within_its_scope(rule: Rule, applies: bool) -> None:
     assert rule.applies(ASK) is applies
+
+
+@pytest.mark.parametrize("asked", ["llama3.2", "llama3.2:latest", "LLAMA3.2", "library/llama3.2:Latest"])
+@pytest.mark.parametrize("pattern", ["llama3.2", "Llama3.2:latest", "library/*", "*3.2", "llama3.2:*"])
+def test_a_rule_is_not_passed_by_with_another_spelling(asked: str, pattern: str) -> None:
+    facts = RequestFacts("ollama", "chat", "inference", model=asked)
+    asked_for = ask(facts, None, tenant=None)
+    assert Rule("r", models=(pattern,)).applies(asked_for)
+    assert Rule("r", per=("model",)).subject(asked_for) == ("r", "llama3.2")
+    assert not Rule("r", models=("llama3.2:1b", "llama3")).applies(asked_for)
+
+
+def test_a_body_that_names_no_model_may_mean_any() -> None:
+    rule = Rule("r", models=("llama3.2",))
+    assert not rule.applies(ask(RequestFacts("passthrough", "audio", "inference"), None, tenant=None))
+    assert rule.applies(ask(RequestFacts("openai", "chat", "inference", body_bytes=9), None, tenant=None))
 
 
 def test_a_pattern_does_not_fit_what_has_no_name() -> None:

@@ -90,6 +90,36 @@ def test_options_that_reload_a_model_have_a_fixed_order():
     assert sorted(RELOADING) == list(RELOADING)
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"model": "m", "Messages": HI["messages"]},
+        {**HI, "model": "m", "MESSAGES": []},
+        {**HI, "model": "m", "Model": "other"},
+        {"model": "m", "messages": [{"role": "user", "content": "", "Content": "hi"}]},
+        {**HI, "model": "m", "me\u017f\u017fages": []},
+        {**HI, "model": "m", "Options": {"num_predict": 9}},
+    ],
+)
+def test_names_that_one_engine_reads_and_another_does_not_leave_model_and_prompt_unknown(body):
+    assert facts("/api/chat", body) == RequestFacts("ollama", "chat", "inference")
+
+
+def test_other_names_may_be_spelt_as_they_like():
+    assert facts(CHAT, {**HI, "Metadata": {"Model": 1}}).prompt == HELLO
+
+
+def test_a_compressed_body_with_something_behind_it_is_not_read():
+    first, second = gzip.compress(json.dumps(HI).encode()), gzip.compress(b" " * 9)
+    assert facts(CHAT, first).prompt == HELLO
+    assert facts(CHAT, first + second).prompt is None
+
+
+def test_json_is_read_whatever_the_type_says():
+    for type in ("image/png", "multipart/form-data", "application/octet-stream"):
+        assert read_facts(classify("POST", CHAT), type, json.dumps(HI).encode()).prompt == HELLO
+
+
 @pytest.mark.parametrize("model", [5, None, ["m"], {"m": 1}, True, ""])
 def test_a_model_name_is_a_string_or_unknown(model):
     assert facts(CHAT, {"model": model}).model is None

@@ -1,0 +1,41 @@
+import pytest
+
+from proxy.admission.names import shortest, spellings
+
+
+@pytest.mark.parametrize(
+    ("spelt", "name"),
+    [
+        ("llama3.2", "llama3.2"),
+        ("LLaMA3.2:Latest", "llama3.2"),
+        ("library/llama3.2", "llama3.2"),
+        ("registry.ollama.ai/library/llama3.2:latest", "llama3.2"),
+        ("https://Registry.Ollama.ai/library/llama3.2", "llama3.2"),
+        ("registry.ollama.ai/user/m:7b", "user/m:7b"),
+        ("llama3.2:1b", "llama3.2:1b"),
+        ("Qwen/Qwen3-8B", "qwen/qwen3-8b"),
+        ("s3://bucket/m", "s3://bucket/m"),
+        ("hf.co/library/m:latest", "hf.co/library/m"),
+        (":latest", ""),
+        ("", ""),
+    ],
+)
+def test_a_model_has_one_name_however_it_is_spelt(spelt: str, name: str) -> None:
+    assert shortest(spelt) == name
+
+
+def test_a_name_has_all_spellings_that_a_pattern_may_have() -> None:
+    assert spellings("m") == [
+        "m",
+        "m:latest",
+        "library/m",
+        "library/m:latest",
+        "registry.ollama.ai/library/m",
+        "registry.ollama.ai/library/m:latest",
+    ]
+    assert spellings("user/m:7b") == ["user/m:7b", "registry.ollama.ai/user/m:7b"]
+
+
+def test_every_spelling_leads_back_to_the_name() -> None:
+    for name in ("m", "m:7b", "user/m", "user/m:7b"):
+        assert {shortest(each) for each in spellings(name)} == {name}
