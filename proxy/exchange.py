@@ -29,7 +29,7 @@ from proxy.records import (
     TokenCount,
 )
 from proxy.relay import Answer, Body
-from proxy.tap import FAULTS, Tap
+from proxy.tap import FAULTS, Hearing, Tap
 from proxy.timeline import Recorder
 
 PERMIT_ENDS = {
@@ -119,7 +119,7 @@ class Exchange:
 
     # State: how far it has come. What happened is the recorder's; the rest is set once, in the order of life.
     __slots__ = (
-        "_body_limit", "_clock", "_count", "_engine", "_first_told", "_fleet", "_heard", "_ids", "_permit", "_prefix",
+        "_body_limit", "_clock", "_count", "_engine", "_first_told", "_fleet", "_hearing", "_permit", "_prefix",
         "_refused", "_rooms", "_tap", "_tenant", "_watch", "client", "facts", "guard", "id", "key", "recorder",
     )  # fmt: skip
 
@@ -144,8 +144,7 @@ class Exchange:
         self._permit: Permit | None = None
         self._refused: AdmissionVerdict | None = None
         self._tap: Tap | None = None
-        self._heard: list[str] = []
-        self._ids: list[int] = []
+        self._hearing = Hearing()
         self._first_told = False
 
     def __repr__(self) -> str:
@@ -250,14 +249,10 @@ class Exchange:
     async def _call(self, engine: Engine, headers: Headers, body: Body, connect_s: float) -> Answer:
         return await engine.call(self.client.method, self.client.target, headers, body, connect_s, self._sent)
 
-    def _hear(self, event: Event) -> None:
-        self._heard.append(event.text)
-        self._ids += event.ids
-
     async def _pass_on(self, engine: Engine, permit: Permit, answer: Answer, request: Request) -> Outcome:
         """Stamp, send, then observe: bytes leave as they came, and a parser's fault can spoil only a number."""
         client, recorder, guard, now = self.client, self.recorder, self.guard, self._clock.now_ns
-        tap, streamed = self._rooms.tap(answer, self.facts, recorder, self._hear)
+        tap, streamed = self._rooms.tap(answer, self.facts, recorder, self._hearing.hear)
         self._tap = tap
         recorder.head(now(), answer.status, streamed)
         headers = self._rooms.reply(answer, request, self.id, self._quota())
@@ -365,7 +360,7 @@ class Exchange:
             error=why or None,
             findings=("not_observed",) if self._tap is not None and self._tap.blind is not None else (),
         )
-        self._rooms.leave(engine, self.key, self.facts, finished, Said("".join(self._heard), tuple(self._ids)), rivals)
+        self._rooms.leave(engine, self.key, self.facts, finished, self._hearing.said(), rivals)
 
 
 def judge(status: int, error: str | None, complete: bool) -> Outcome:

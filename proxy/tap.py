@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
-from proxy.events import Event, Frame
+from proxy.events import Event, Frame, Said
 from proxy.timeline import Recorder
 
 FAULTS = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
@@ -17,6 +17,10 @@ FAULTS = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, R
 INFLATED_LIMIT = 64 * 1024 * 1024
 """Bytes that one answer may inflate to for observing; the size of the largest request body we hold. deflate reaches
 1,032:1, so 64 KiB of zeros may ask for this much: above it, it is a bomb."""
+
+HEARD_LIMIT = 256 * 1024
+"""Characters, and token ids, of an answer that are kept until its end: some 64,000 tokens, more than most models write
+at once. An engine may write for hours."""
 
 _PIECE = 64 * 1024
 """Bytes inflated at a time, so that a small chunk cannot ask for a large buffer."""
@@ -121,6 +125,30 @@ class Tap:
         # Bytes that cannot be framed: there is no next frame to look for.
         self._recorder.unreadable(t)
         self.blind = f"cannot be framed: {type(fault).__name__}"
+
+
+class Hearing:
+    """The beginning of an answer, as far as it is kept: what follows in the engine's cache is simply not known."""
+
+    # State: what was heard, and the room that is left.
+    __slots__ = ("_ids", "_room", "_texts")
+
+    def __init__(self, limit: int = HEARD_LIMIT) -> None:
+        self._texts: list[str] = []
+        self._ids: list[int] = []
+        self._room = limit
+
+    def hear(self, event: Event) -> None:
+        """Takes an event's text and token ids, while there is room for both."""
+        text, ids = event.text[: self._room], event.ids[: self._room]
+        if text:
+            self._texts.append(text)
+        self._ids += ids
+        self._room -= max(len(text), len(ids))
+
+    def said(self) -> Said:
+        """The answer, as far as it was heard."""
+        return Said("".join(self._texts), tuple(self._ids))
 
 
 class _Bomb(Exception):

@@ -4,8 +4,8 @@ import zlib
 
 import pytest
 
-from proxy.events import Event, Frame
-from proxy.tap import Tap
+from proxy.events import Event, Frame, Said
+from proxy.tap import Hearing, Tap
 from proxy.timeline import Recorder
 
 
@@ -54,6 +54,17 @@ def tap(encoding: str = "", **more: object) -> tuple[Tap, Recorder, list[str]]:
     heard: list[str] = []
     it = Tap(recorder, Lines(), Words(), encoding, hear=lambda event: heard.append(event.text), **more)  # type: ignore[arg-type]
     return it, recorder, heard
+
+
+def test_of_an_endless_answer_the_beginning_is_kept() -> None:
+    hearing = Hearing(limit=10)
+    for _ in range(1000):
+        hearing.hear(Event(text="abc", ids=(1, 2)))
+    assert hearing.said() == Said("abcabcabca", (1, 2) * 3 + (1,))
+    one = Hearing(limit=10)
+    one.hear(Event(text="x" * 1000))
+    one.hear(Event(ids=(1,)))
+    assert one.said() == Said("x" * 10)
 
 
 BODY = b'"a"\n"b"\n"end"\n'
