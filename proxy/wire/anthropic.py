@@ -9,7 +9,7 @@ from proxy.errors import ProxyError
 from proxy.events import NOTHING, Event, Frame
 from proxy.records import RequestFacts, Usage
 from proxy.wire.decoding import DONE, Shape, blank
-from proxy.wire.fields import count
+from proxy.wire.fields import output_limit
 from proxy.wire.prompts import chat_prompt
 from proxy.wire.reports import anthropic_usage, complaint, completed
 
@@ -57,7 +57,7 @@ _SAID = Shape(Said)
 def read_request(found: RequestFacts, asked: dict[str, Any]) -> RequestFacts:
     """What a body of Anthropic asks for."""
     prompt = chat_prompt(asked, asked.get("system"))
-    return replace(found, max_output=count(asked.get("max_tokens")), prompt=prompt)
+    return replace(found, max_output=output_limit(asked.get("max_tokens")), prompt=prompt)
 
 
 _ERROR_TYPES = {

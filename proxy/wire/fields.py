@@ -69,10 +69,24 @@ def objects(value: object) -> list[dict[str, Any]]:
     return [each for each in items(value) if isinstance(each, dict)]
 
 
-def first_count(asked: dict[str, Any], *names: str) -> int | None:
-    """The first of these members that is a count."""
-    counts = (count(asked.get(name)) for name in names)
-    return next((each for each in counts if each is not None), None)
+def output_limit(*stated: object) -> int | None:
+    """The largest of the output limits that a body states, for engines differ in which one they heed; None where none
+    is stated, or one is negative: engines take that for no limit. `999.0` and `"999"` are numbers to them."""
+    amounts = [amount for amount in map(_amount, stated) if amount is not None]
+    if not amounts or min(amounts) < 0:
+        return None
+    return int(min(max(amounts), _LARGEST))
+
+
+def _amount(value: object) -> float | None:
+    """A number as lenient engines read it; infinity is one."""
+    try:
+        amount = float(value) if isinstance(value, str) else value
+    except ValueError:
+        return None
+    if isinstance(amount, bool) or not isinstance(amount, int | float) or amount != amount:
+        return None
+    return amount
 
 
 def first_given(asked: dict[str, Any], *names: str) -> Any:

@@ -10,7 +10,7 @@ from proxy.events import NOTHING, Event, Frame
 from proxy.records import RequestFacts, Usage
 from proxy.wire.counting import RunningCount
 from proxy.wire.decoding import DONE, Shape, blank, loads
-from proxy.wire.fields import choice_count, count, first_count, first_given
+from proxy.wire.fields import choice_count, count, first_given, output_limit
 from proxy.wire.prompts import infill_prompt, raw_prompt
 from proxy.wire.reports import complaint, completed, llamacpp_report, llamacpp_usage
 
@@ -40,7 +40,7 @@ def read_request(found: RequestFacts, asked: dict[str, Any]) -> RequestFacts:
         found,
         n=choice_count(asked.get("n_cmpl", asked.get("n"))),
         prompts=prompts,
-        max_output=first_count(asked, "n_predict", "max_tokens"),
+        max_output=output_limit(asked.get("n_predict"), asked.get("max_tokens")),
         prompt=prompt,
     )
 

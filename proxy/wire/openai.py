@@ -14,7 +14,7 @@ from proxy.events import NOTHING, Event, Frame
 from proxy.records import EngineReport, Prompt, RequestFacts, Usage
 from proxy.wire.counting import RunningCount
 from proxy.wire.decoding import DONE, Shape
-from proxy.wire.fields import choice_count, first_count, first_given, items, mapping, text
+from proxy.wire.fields import choice_count, first_given, items, mapping, output_limit, text
 from proxy.wire.prompts import chat_prompt, pair_prompt, raw_prompt
 from proxy.wire.reports import (
     complaint,
@@ -137,6 +137,10 @@ def usual(chunk: Chunk) -> str:
     return delta.content if isinstance(delta.content, str) else ""
 
 
+OUTPUT_LIMITS = ("max_completion_tokens", "max_tokens", "n_predict")
+"""The last is llama.cpp's own, which it heeds here too."""
+
+
 def read_request(found: RequestFacts, asked: dict[str, Any]) -> RequestFacts:
     """What a body of OpenAI asks for."""
     prompt, prompts = _prompt(found.kind, asked)
@@ -144,7 +148,7 @@ def read_request(found: RequestFacts, asked: dict[str, Any]) -> RequestFacts:
         found,
         n=choice_count(asked.get("n")),
         prompts=prompts,
-        max_output=first_count(asked, "max_completion_tokens", "max_tokens"),
+        max_output=output_limit(*map(asked.get, OUTPUT_LIMITS)),
         asks_usage=mapping(asked.get("stream_options")).get("include_usage") is True,
         prompt=prompt,
     )

@@ -51,7 +51,12 @@ def read_facts(route: Route, content_type: str, body: bytes) -> RequestFacts:
         if not isinstance(asked, dict) or _ambiguous(asked):
             return found
         found = RequestFacts(
-            route.dialect, route.kind, route.route, _model(asked), flag(asked.get("stream")), options=_options(asked)
+            route.dialect,
+            route.kind,
+            route.route,
+            _model(found, asked),
+            flag(asked.get("stream")),
+            options=_options(asked),
         )
         return dialect_of(found.dialect).read_request(found, asked) if found.route == "inference" else found
     except (Unreadable, RecursionError, zlib.error):
@@ -81,8 +86,9 @@ def _ambiguous(asked: dict[str, Any]) -> bool:
     return any(name not in _NAMES and name.casefold() in _NAMES for place in places for name in place)
 
 
-def _model(asked: dict[str, Any]) -> str | None:
-    name = string(asked.get("model")) or string(asked.get("name"))
+def _model(found: RequestFacts, asked: dict[str, Any]) -> str | None:
+    """`name` is Ollama's word for it, on routes that look models up and manage them."""
+    name = string(asked.get("model")) or (string(asked.get("name")) if found.route != "inference" else None)
     return name[:NAME_LIMIT] if name is not None else None
 
 

@@ -8,7 +8,7 @@ import msgspec
 from proxy.events import NOTHING, Event, Frame
 from proxy.records import RequestFacts
 from proxy.wire.decoding import DONE, Shape, blank, loads
-from proxy.wire.fields import count, mapping, objects, text
+from proxy.wire.fields import mapping, objects, output_limit, text
 from proxy.wire.prompts import responses_prompt
 from proxy.wire.reports import complaint, completed, llamacpp_report, llamacpp_usage, responses_usage, vllm_report
 
@@ -37,7 +37,7 @@ _SAID = Shape(Said)
 
 def read_request(found: RequestFacts, asked: dict[str, Any]) -> RequestFacts:
     """What a body of Responses asks for."""
-    return replace(found, max_output=count(asked.get("max_output_tokens")), prompt=responses_prompt(asked))
+    return replace(found, max_output=output_limit(asked.get("max_output_tokens")), prompt=responses_prompt(asked))
 
 
 class Responses:

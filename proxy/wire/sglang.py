@@ -10,7 +10,7 @@ from proxy.events import NOTHING, Event, Frame
 from proxy.records import RequestFacts
 from proxy.wire.counting import RunningCount
 from proxy.wire.decoding import DONE, Shape, blank, loads
-from proxy.wire.fields import choice_count, count, first_given, items, mapping, string
+from proxy.wire.fields import choice_count, count, first_given, mapping, objects, output_limit, string
 from proxy.wire.prompts import raw_prompt
 from proxy.wire.reports import complaint, sglang_report, sglang_usage
 
@@ -30,13 +30,13 @@ _GENERATED = Shape(Generated)
 def read_request(found: RequestFacts, asked: dict[str, Any]) -> RequestFacts:
     """What a native body of SGLang asks for."""
     sampling = asked.get("sampling_params")
-    sampling = mapping(items(sampling)[0] if items(sampling) else sampling)
+    several = objects(sampling) or [mapping(sampling)]
     prompt, prompts = raw_prompt(first_given(asked, "text", "input_ids"))
     return replace(
         found,
-        n=choice_count(sampling.get("n")),
+        n=choice_count(several[0].get("n")),
         prompts=prompts,
-        max_output=count(sampling.get("max_new_tokens")),
+        max_output=output_limit(*(each.get("max_new_tokens") for each in several)),
         prompt=prompt,
     )
 

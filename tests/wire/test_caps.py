@@ -12,6 +12,10 @@ from proxy.wire.caps import PATHS, cap_output
         ("openai", b'{ "model":"m"}', {"model": "m", "max_tokens": 9}),
         ("openai", b'{"max_completion_tokens": 100, "n":1}', {"max_completion_tokens": 9, "n": 1}),
         ("openai", b'{"max_tokens":70,"max_completion_tokens":80}', {"max_tokens": 9, "max_completion_tokens": 9}),
+        ("openai", b'{"max_tokens":999,"max_completion_tokens":5}', {"max_tokens": 9, "max_completion_tokens": 5}),
+        ("openai", b'{"max_tokens":"999","n_predict":-1}', {"max_tokens": 9, "n_predict": 9}),
+        ("openai", b'{"max_tokens":999.0,"max_completion_tokens":null}', {"max_tokens": 9, "max_completion_tokens": 9}),
+        ("openai", b'{"max_tokens":nil}', {"max_tokens": 9}),
         ("responses", b'{"max_output_tokens":null}', {"max_output_tokens": 9}),
         ("anthropic", b'{"max_tokens":1024}', {"max_tokens": 9}),
         ("ollama", b'{"options":{"num_ctx":8}}', {"options": {"num_ctx": 8, "num_predict": 9}}),
@@ -30,7 +34,17 @@ def test_every_byte_around_the_number_stays():
     assert cap_output(RequestFacts("openai", "chat", "inference"), body, 9) == b'{ "max_tokens" : 9 ,\n "x":"\\u00e9"}'
 
 
-@pytest.mark.parametrize(("dialect", "body"), [("passthrough", b"{}"), ("openai", b"[1]"), ("openai", b"null")])
+@pytest.mark.parametrize(
+    ("dialect", "body"),
+    [
+        ("passthrough", b"{}"),
+        ("openai", b"[1]"),
+        ("openai", b"null"),
+        ("ollama", b'{"Options":{"num_predict":99}}'),
+        ("openai", b'{"max_tokens":5,"MAX_TOKENS":99}'),
+        ("sglang", b'{"sampling_params":[{"max_new_tokens":99}]}'),
+    ],
+)
 def test_what_cannot_be_written_safely_is_not(dialect: str, body: bytes):
     assert cap_output(RequestFacts(dialect, "chat", "inference"), body, 9) is None
 

@@ -18,6 +18,31 @@ def test_what_is_no_count_is_unknown(odd):
     assert fields.count(odd) is None
 
 
+@pytest.mark.parametrize(
+    ("stated", "limit"),
+    [
+        ((999,), 999),
+        ((999.0,), 999),
+        ((999.9,), 999),
+        (("999",), 999),
+        ((" 9_99.0 ",), 999),
+        ((5, 999), 999),
+        ((None, "7", 5.0), 7),
+        ((0,), 0),
+        ((10**400, 1), 2**53),
+        ((math.inf,), 2**53),
+        (("1e999",), 2**53),
+    ],
+)
+def test_an_output_limit_is_the_largest_number_that_an_engine_could_read(stated, limit):
+    assert fields.output_limit(*stated) == limit
+
+
+@pytest.mark.parametrize("stated", [(), (None,), (True,), (-1,), ("-1", 5), (math.nan,), ("many",), ([9],), ({},)])
+def test_what_limits_no_output_is_no_limit(stated):
+    assert fields.output_limit(*stated) is None
+
+
 def test_counts_are_whole_numbers_zero_included():
     assert [fields.count(0), fields.count(7)] == [0, 7]
 

@@ -39,7 +39,9 @@ def test_a_chat_request_says_what_it_wants():
 @pytest.mark.parametrize(
     ("path", "body", "expected"),
     [
-        pytest.param(CHAT, {"max_tokens": 9, "max_completion_tokens": 5}, {"max_output": 5}, id="the newer name wins"),
+        pytest.param(CHAT, {"max_tokens": 9, "max_completion_tokens": 5}, {"max_output": 9}, id="the larger counts"),
+        pytest.param(CHAT, {"max_tokens": 9, "n_predict": 12}, {"max_output": 12}, id="llama.cpp's own"),
+        pytest.param("/api/chat", {**HI, "name": "m"}, {"model": None}, id="name is no model here"),
         pytest.param(CHAT, {"max_tokens": -1, "n": 0, "stream": "yes"}, {"max_output": None, "n": 1, "stream": None}),
         pytest.param(CHAT, {"stream_options": {"include_usage": False}}, {"asks_usage": False}, id="usage declined"),
         pytest.param(CHAT, {"options": {"num_ctx": 32768}}, {"options": (("num_ctx", "32768"),)}, id="options on /v1"),
@@ -74,6 +76,12 @@ def test_a_chat_request_says_what_it_wants():
             {"input_ids": [1, 2], "sampling_params": {"max_new_tokens": 3, "n": 2}},
             {"max_output": 3, "n": 2, "prompt": Prompt(ids=((1, 2),))},
             id="sglang",
+        ),
+        pytest.param(
+            "/generate",
+            {"text": ["a", "b"], "sampling_params": [{"max_new_tokens": 3}, {"max_new_tokens": 9}]},
+            {"max_output": 9},
+            id="limits of several prompts",
         ),
         pytest.param("/generate", {"text": ["a", "b"], "sampling_params": [{"n": 4}]}, {"prompts": 2, "n": 4}),
     ],
