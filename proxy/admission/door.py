@@ -178,7 +178,7 @@ class Door:
         except TimeoutError:
             if waiter.taken_ns is None:
                 self._leave(waiter)
-                denial = Denial(rule, "queue_timeout_s", round(rule.queue_timeout_s), 1, slots.wait_ns())
+                denial = Denial(rule, "queue_timeout_s", rule.queue_timeout_s, 1, slots.wait_ns())
                 raise self._refusal(denial, self._clock.now_ns() - start) from None
         except asyncio.CancelledError:
             self.limits.note(AdmissionVerdict("queued", "disconnected", mode="enforce"))

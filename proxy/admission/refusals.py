@@ -27,12 +27,19 @@ MESSAGES = {
     "max_output_tokens": "{value:,} output tokens are asked for, and {limit:,} are allowed; ask for fewer",
     "max_concurrency": "{limit:,} requests at once are allowed, and so many are running",
     "queue_length": "{limit:,} requests may wait, and so many do",
-    "queue_timeout_s": "no place became free within {limit:,} seconds",
+    "queue_timeout_s": "no place became free within {limit:g} seconds",
     "requests_per_minute": "{limit:,} requests a minute are allowed",
     "tokens_per_minute": "{limit:,} prompt tokens a minute are allowed, and this prompt has at least {value:,}",
     "tokens_per_hour": "{limit:,} tokens an hour are allowed, and this prompt's {value:,} are more than is left",
     "tokens_per_day": "{limit:,} tokens a day are allowed, and this prompt's {value:,} are more than is left",
 }
+
+USED_UP = {
+    "tokens_per_minute": "{limit:,} prompt tokens a minute are allowed, and they are used up",
+    "tokens_per_hour": "{limit:,} tokens an hour are allowed, and they are used up",
+    "tokens_per_day": "{limit:,} tokens a day are allowed, and they are used up",
+}
+"""Where the prompt was not counted, and nothing at all is left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +49,10 @@ class Denial:
     rule: Rule
     limit: str
     """The field of the rule."""
-    allowed: int
+    allowed: float
+    """Seconds for a time, else a whole number."""
     asked: int
+    """At least so much; 0: a prompt that was not counted."""
     wait_ns: int | None = None
     """Until it would say yes; None: asking again does not help."""
 
@@ -69,7 +78,8 @@ class Denial:
         return error
 
     def _error(self) -> ProxyError:
-        text = MESSAGES[self.limit].format(limit=self.allowed, value=self.asked)
+        texts = MESSAGES if self.asked else MESSAGES | USED_UP
+        text = texts[self.limit].format(limit=self.allowed, value=self.asked)
         message = f"Rule {self.name}: {text}."
         if self.reason == "prompt_too_long":
             return PromptTooLong(message)

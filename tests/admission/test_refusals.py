@@ -37,6 +37,27 @@ RULE = Rule("default")
             QueueTimeout,
             "Rule default.queue_timeout_s: no place became free within 30 seconds.",
         ),
+        (
+            Denial(RULE, "queue_timeout_s", 0.5, 1),
+            QueueTimeout,
+            "Rule default.queue_timeout_s: no place became free within 0.5 seconds.",
+        ),
+        (
+            Denial(RULE, "tokens_per_hour", 5_000, 900),
+            Shed,
+            "Rule default.tokens_per_hour: "
+            "5,000 tokens an hour are allowed, and this prompt's 900 are more than is left.",
+        ),
+        (
+            Denial(RULE, "tokens_per_hour", 5_000, 0),
+            Shed,
+            "Rule default.tokens_per_hour: 5,000 tokens an hour are allowed, and they are used up.",
+        ),
+        (
+            Denial(RULE, "tokens_per_minute", 50, 0),
+            Shed,
+            "Rule default.tokens_per_minute: 50 prompt tokens a minute are allowed, and they are used up.",
+        ),
     ],
 )
 def test_a_client_is_told_which_rule_which_number_and_what_to_do(
