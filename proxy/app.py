@@ -20,7 +20,7 @@ from proxy import headers
 from proxy.admission.door import Door
 from proxy.admission.limits import Limits
 from proxy.attribution.ollama import counts_fresh_only
-from proxy.auditing import Auditing
+from proxy.auditing import LONG, Auditing
 from proxy.client import Client, Headers, Receive, Scope, Send
 from proxy.clock import Clock
 from proxy.config import Settings, Timeouts, Upstream
@@ -121,7 +121,8 @@ class DataApp:
     async def idle(self) -> None:
         """Returns when no exchange is left, and every record has left."""
         await self._idle.wait()
-        await asyncio.gather(*self._late)
+        while self._late:  # one may leave another behind
+            await asyncio.gather(*self._late)
 
     def cut(self) -> None:
         """Ends what is still running: the drain limit is reached."""
@@ -251,7 +252,30 @@ class DataApp:
     ) -> None:
         if engine is None:
             self._send(finished)
-            return
+        elif finished.prefix is not None and len(said.text) >= LONG:
+            settle = partial(self._settle, engine, key, facts, finished, said, rivals)
+            self._later(self._after_listening(engine, finished.id, said.text, settle))
+        else:
+            self._settle(engine, key, facts, finished, said, rivals)
+
+    async def _after_listening(self, engine: Engine, id: str, text: str, settle: Callable[[], None]) -> None:
+        """A long answer is tokenised off the loop first."""
+        try:
+            await self.auditing.overhear(engine, text)
+        except FAULTS as fault:
+            _fault(id, fault)
+        finally:
+            settle()
+
+    def _settle(
+        self,
+        engine: Engine,
+        key: str,
+        facts: RequestFacts,
+        finished: Finished,
+        said: Said,
+        rivals: frozenset[str],
+    ) -> None:
         try:
             finished = self._learnt(engine, key, facts, finished, said)
         except FAULTS as fault:
@@ -268,7 +292,7 @@ class DataApp:
         if engine.audit is None or facts.prompt is None:
             return finished
         model, at_s = facts.model or "", finished.timeline.at_s
-        if self.auditing.samples(facts.prompt, at_s):
+        if self.auditing.samples(facts.prompt, said.text, at_s):
             seen = PromptSeen(
                 id=finished.id, at_s=at_s, engine=engine.name, model=model, prompt=facts.prompt, answer=said.text
             )

@@ -23,11 +23,18 @@ LONGEST = 2_000_000
 """Characters of a prompt that is audited. The match is bounded at 131k tokens, which is a quarter of that in English
 and all of it in text of short tokens; what is longer is no prompt that a window holds."""
 
+PIECES = 4_096
+"""Messages and parts of a prompt that is audited: each takes some 10 us of the loop. An agent that has filled a
+window of 200,000 tokens has sent some 400 messages."""
+
+ID_CHARS = 8
+"""Characters that a token id counts for: what it takes in memory and in a message."""
+
 SAMPLE_A_MINUTE = 120
 """Prompts a minute that go to the office's search; it looks at no more."""
 
 SAMPLE_LONGEST = 200_000
-"""Characters of a prompt that goes there."""
+"""Characters of a prompt and its answer that go there."""
 
 
 class Auditing:
@@ -55,31 +62,47 @@ class Auditing:
 
     async def acquaint(self, engine: Engine, prompt: Prompt) -> bool:
         """Tokenise what is new in a long prompt, off the loop. Whether the prompt can be audited at all."""
-        if not isinstance(engine.audit, Audit) or size(prompt) > LONGEST:
+        if prompt.over(PIECES) or (length := size(prompt)) > LONGEST:
             return False
-        strange = engine.audit.strange(prompt)
-        if sum(map(len, strange)) >= LONG:
-            loop = asyncio.get_running_loop()
-            for text in strange:
-                engine.audit.learn(text, await loop.run_in_executor(self._executor, self._encode, text))
+        if length >= LONG and isinstance(engine.audit, Audit):
+            strange = engine.audit.strange(prompt)
+            if sum(map(len, strange)) >= LONG:
+                await self._learn(engine.audit, strange)
         return True
 
-    def samples(self, prompt: Prompt | None, at_s: float) -> bool:
-        """Whether this prompt goes to the office's search."""
+    async def overhear(self, engine: Engine, text: str) -> None:
+        """Tokenise a long answer, off the loop, before it is taken up."""
+        if isinstance(engine.audit, Audit):
+            await self._learn(engine.audit, [text])
+
+    async def _learn(self, audit: Audit, texts: list[str]) -> None:
+        loop = asyncio.get_running_loop()
+        tokens = await loop.run_in_executor(self._executor, lambda: list(map(self._encode, texts)))
+        for text, ids in zip(texts, tokens, strict=True):
+            audit.learn(text, ids)
+
+    def samples(self, prompt: Prompt | None, answer: str, at_s: float) -> bool:
+        """Whether this prompt and its answer go to the office's search."""
         if prompt is None or not self._settings.audit:
             return False
         if int(at_s // 60) != self._minute:
             self._minute, self._left = int(at_s // 60), SAMPLE_A_MINUTE
-        if self._left <= 0 or size(prompt) > SAMPLE_LONGEST:
+        if self._left <= 0 or prompt.over(PIECES) or size(prompt) + len(answer) > SAMPLE_LONGEST:
             return False
         self._left -= 1
         return True
 
 
 def size(prompt: Prompt) -> int:
-    """Characters of text in a prompt, about."""
-    parts = sum(len(part.text) for message in prompt.messages for part in message.parts)
-    return parts + sum(map(len, prompt.texts)) + sum(map(len, prompt.tools))
+    """Characters in a prompt: of all that a client can make long, texts, images, calls, roles and token ids."""
+    total = len(prompt.salt) + sum(map(len, prompt.texts)) + sum(map(len, prompt.tools))
+    for message in prompt.messages:
+        total += len(message.role)
+        for part in message.parts:
+            total += len(part.text)
+        for call in message.calls:
+            total += len(call.name) + len(call.arguments)
+    return total + ID_CHARS * sum(map(len, prompt.ids))
 
 
 def key_of(file: str) -> bytes:

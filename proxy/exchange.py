@@ -47,9 +47,6 @@ back whole."""
 LINGER_S = 0.25
 """A client that leaves between the answer's finish and its usage is not waited for, but the numbers are: this long."""
 
-LONG_BYTES = 4_096
-"""Request bodies from here on may hold texts whose tokens are counted off the loop."""
-
 NOBODY: frozenset[str] = frozenset()
 
 BLOCKED_NS = 1_000_000
@@ -222,7 +219,7 @@ class Exchange:
         """Numbers of the prompt. A fault in making them spoils a number, never the request."""
         try:
             self._count = await engine.desk.count(self.facts, body if isinstance(body, bytes) else b"")
-            if self.recorder.bytes_in < LONG_BYTES or await self._rooms.acquaint(engine, self.facts):
+            if await self._rooms.acquaint(engine, self.facts):
                 self._prefix = engine.predict(self.key, self.facts, self._clock.now_ns())
         except FAULTS as fault:
             self._rooms.fault(self.id, fault)

@@ -111,6 +111,13 @@ class Prompt:
     salt: str = ""
     """`cache_salt`, or what else separates one prefix cache from another."""
 
+    def over(self, limit: int) -> bool:
+        """Whether it has more messages, parts, calls, tools and prompts than `limit`; above it nothing is counted."""
+        pieces = len(self.messages) + len(self.tools) + len(self.texts) + len(self.ids)
+        if pieces > limit:
+            return True
+        return pieces + sum([len(message.parts) + len(message.calls) for message in self.messages]) > limit
+
 
 @dataclass(frozen=True, slots=True)
 class RequestFacts:

@@ -4,18 +4,29 @@ import asyncio
 import json
 import stat
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from proxy.auditing import LONG, SAMPLE_A_MINUTE, SAMPLE_LONGEST, Auditing, key_of, size
+from proxy.auditing import (
+    ID_CHARS,
+    LONG,
+    LONGEST,
+    PIECES,
+    SAMPLE_A_MINUTE,
+    SAMPLE_LONGEST,
+    Auditing,
+    key_of,
+    size,
+)
 from proxy.config import ConfigError, Prefixes
 from proxy.engines.fingerprint import Fingerprint
 from proxy.messages import Message as Told
 from proxy.messages import PromptSeen
-from proxy.records import Finished, Inferred, Message, Part, Prompt
+from proxy.records import Call, Finished, Inferred, Message, Part, Prompt, RequestFacts
 from tests.support.client import simple_request
 from tests.support.clock import VirtualLoop, run
 from tests.support.house import URL, House
@@ -127,14 +138,95 @@ def test_long_texts_are_tokenised_off_the_loop_and_short_ones_left() -> None:
     assert {length: name.partition("_")[0] for length, name in threads.items() if length >= LONG - 1} == {LONG: "off"}
 
 
+def test_all_new_texts_of_a_prompt_leave_the_loop_in_one_hop() -> None:
+    hops: list[Any] = []
+
+    class Counted(ThreadPoolExecutor):
+        def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Any:
+            hops.append(fn)
+            return super().submit(fn, *args, **kwargs)
+
+    async def main(loop: VirtualLoop) -> Any:
+        (engine,) = one(loop).app.fleet.engines
+        return engine
+
+    engine = run(main)
+    names: set[str] = set()
+
+    def encode(text: str) -> list[int]:
+        names.add(threading.current_thread().name)
+        return list(map(ord, text))
+
+    own = Auditing(Prefixes(), encode, Counted(1, thread_name_prefix="off"))
+    own.attach(engine)
+    many = Prompt(texts=tuple(f"{n} " * 100 for n in range(1000, 1100)))
+    assert asyncio.run(own.acquaint(engine, many))
+    engine.predict("r", RequestFacts("openai", "completion", "inference", prompt=many), 0)
+    assert (len(hops), names) == (1, {"off_0"})
+
+
+@pytest.mark.parametrize(
+    ("asked", "audited"),
+    [
+        pytest.param(Prompt(messages=(Message("user", ()),) * PIECES), True, id="as many messages"),
+        pytest.param(Prompt(messages=(Message("user", ()),) * (PIECES + 1)), False, id="more messages"),
+        pytest.param(Prompt(messages=(Message("user", (Part("text", ""),) * PIECES),)), False, id="more parts"),
+        pytest.param(Prompt(messages=(Message("user", (), (Call("", ""),) * PIECES),)), False, id="more calls"),
+        pytest.param(Prompt(tools=("",) * (PIECES + 1)), False, id="more tools"),
+        pytest.param(Prompt(ids=((1,),) * (PIECES + 1)), False, id="more prompts of ids"),
+        pytest.param(Prompt(ids=((1,) * (LONGEST // ID_CHARS + 1),)), False, id="more ids"),
+        pytest.param(Prompt(messages=(Message("x" * (LONGEST + 1), ()),)), False, id="a long role"),
+        pytest.param(Prompt(messages=(Message("", (), (Call("f", "x" * LONGEST),)),)), False, id="a long call"),
+        pytest.param(Prompt(salt="x" * (LONGEST + 1)), False, id="a long salt"),
+    ],
+)
+def test_a_prompt_that_would_hold_the_loop_is_not_audited(asked: Prompt, audited: bool) -> None:
+    async def main(loop: VirtualLoop) -> bool:
+        (engine,) = one(loop).app.fleet.engines
+        return await auditing().acquaint(engine, asked)
+
+    assert run(main) is audited
+
+
+def test_a_long_answer_is_tokenised_off_the_loop_and_its_record_leaves_once_before_the_house_is_idle() -> None:
+    text = "word and word, " * 2000
+    away: list[bool] = []
+    seen: list[bool] = []
+
+    def encode(text: str) -> list[int]:
+        seen.append(bool(away))
+        return list(map(ord, text))
+
+    async def main(loop: VirtualLoop) -> list[Finished]:
+        def watched(executor: Any, work: Callable[[], Any]) -> Any:
+            away.append(True)
+            try:
+                return VirtualLoop.run_in_executor(loop, executor, work)
+            finally:
+                away.pop()
+
+        loop.run_in_executor = watched  # type: ignore[method-assign, assignment]
+        house = House(loop, stream((10, chunk(text)), (20, chunk(finish="stop")), (21, DONE)))
+        own = house.app.auditing = Auditing(Prefixes(), encode, ThreadPoolExecutor(1))
+        own.attach(house.app.fleet.engines[0])
+        for _ in range(2):
+            await house.ask(simple_request(LONG_PROMPT))
+            await house.app.idle()
+        return house.records
+
+    records = run(main)
+    assert [record.prefix is not None for record in records] == [True, True]
+    assert set(seen) == {True}
+
+
 def test_so_many_prompts_a_minute_are_sampled_and_none_that_is_too_long() -> None:
     own = auditing()
-    taken = [own.samples(prompt("x"), 60.0 + at / 1000) for at in range(SAMPLE_A_MINUTE + 9)]
+    taken = [own.samples(prompt("x"), "", 60.0 + at / 1000) for at in range(SAMPLE_A_MINUTE + 9)]
     assert sum(taken) == SAMPLE_A_MINUTE
-    assert own.samples(prompt("x"), 120.0)
-    assert not own.samples(prompt("x" * (SAMPLE_LONGEST + 1)), 120.0)
-    assert not own.samples(None, 120.0)
-    assert not auditing(Prefixes(audit=False)).samples(prompt("x"), 60.0)
+    assert own.samples(prompt("x"), "", 120.0)
+    assert not own.samples(prompt("x" * (SAMPLE_LONGEST + 1)), "", 120.0)
+    assert not own.samples(None, "", 120.0)
+    assert not auditing(Prefixes(audit=False)).samples(prompt("x"), "", 60.0)
 
 
 def test_the_key_lasts_where_a_file_is_named_and_is_its_owners_alone(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ class Audit:
 
     def strange(self, prompt: Prompt) -> list[str]:
         """Texts of a prompt that would have to be tokenised; long ones are best done elsewhere, for `learn`."""
-        return self._cache.chains.strange(render(prompt))
+        return self._cache.chains.strange([*render(prompt), *map(Segment, prompt.texts[1:])])
 
     def learn(self, text: str, ids: Sequence[int]) -> None:
         """Take the tokens of a text that was encoded elsewhere."""
