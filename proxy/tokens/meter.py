@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import Executor
 from functools import partial
+from typing import Protocol, TypeVar
 
 from proxy.tokens.cache import Cache
 from proxy.tokens.pieces import spans
@@ -19,18 +20,29 @@ AT_ONCE = 4_096
 BREATH = 4
 """Spans looked up between two breaths of the loop: about 0.1 ms of hashing, 1 ms where all texts are tiny."""
 
-Work = Callable[[], list[Shape]]
-Run = Callable[[Work], Awaitable[list[Shape]]]
-"""How work leaves the loop."""
+T = TypeVar("T")
+
+
+class Run(Protocol):
+    """How work leaves the loop."""
+
+    def __call__(self, work: Callable[[], T], /) -> Awaitable[T]:
+        """What the work gives, or raises."""
+        ...
 
 
 def off_loop(executor: Executor) -> Run:
     """Run in this executor. One thread is right: counting then takes one core at most, and spans take turns."""
 
-    async def run(work: Work) -> list[Shape]:
+    async def run(work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(executor, work)
 
     return run
+
+
+async def at_once(work: Callable[[], T], /) -> T:
+    """Run here and now: the `Run` of small work."""
+    return work()
 
 
 class Meter:
@@ -39,14 +51,14 @@ class Meter:
     State: the cache.
     """
 
-    __slots__ = ("_cache", "_encoder", "_run", "vocabulary")
+    __slots__ = ("_cache", "_encoder", "run", "vocabulary")
 
     def __init__(self, vocabulary: str, encoder: Encoder, cache: Cache, run: Run) -> None:
         """`vocabulary` names the encoder: what was learnt with one is worth nothing with another."""
         self.vocabulary = vocabulary
         self._encoder = encoder
         self._cache = cache
-        self._run = run
+        self.run = run
 
     async def measure(self, texts: Iterable[str]) -> Shape:
         """The shape of all texts together; of none at all the empty one. Never raises for what a text holds."""
@@ -75,7 +87,7 @@ class Meter:
 
     async def _measured(self, new: list[str], large: bool) -> list[Shape]:
         work = partial(self._measure, new)
-        measured = await self._run(work) if large else work()
+        measured = await self.run(work) if large else work()
         for text, shape in zip(new, measured, strict=True):
             self._cache.put(text, shape)
         return measured

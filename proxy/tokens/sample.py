@@ -43,9 +43,9 @@ class Shapes(NamedTuple):
 
 
 def texts(prompt: Prompt) -> Texts:
-    """Everything in the prompt that is text."""
+    """Everything in the prompt that is text, and not empty."""
     return Texts(
-        content=prompt.texts + tuple(p.text for m in prompt.messages for p in m.parts if p.kind == "text"),
+        content=prompt.texts + tuple(p.text for m in prompt.messages for p in m.parts if p.kind == "text" and p.text),
         tools=prompt.tools,
         calls=tuple(text for m in prompt.messages for call in m.calls for text in (call.name, call.arguments)),
     )

@@ -1,19 +1,21 @@
 import asyncio
 import json
 from collections.abc import Callable
+from typing import TypeVar
 
 import pytest
 
 from proxy.records import Call, Message, Part, Prompt, RequestFacts, TokenCount, Usage
 from proxy.tokens.cache import Cache
-from proxy.tokens.desk import MODELS, UNSEEN_PART, Desk
+from proxy.tokens.desk import MANY, MODELS, UNSEEN_PART, Desk
 from proxy.tokens.exact import Question
 from proxy.tokens.meter import Meter
-from proxy.tokens.shapes import Shape
 from proxy.tokens.vocabularies import load
 
+T = TypeVar("T")
 
-async def inline(work: Callable[[], list[Shape]]) -> list[Shape]:
+
+async def inline(work: Callable[[], T]) -> T:
     return work()
 
 
@@ -186,3 +188,20 @@ def test_an_engine_that_is_asked_makes_the_count_exact(answer: bytes | None, how
     assert [question.target for question in asked] == ["/tokenize"]
     if how == "exact":
         assert counted.low == counted.high == n
+
+
+@pytest.mark.parametrize(
+    "prompt", [chat(*[SAY_HI] * (MANY + 1)), Prompt(messages=(Message("user", (SAY_HI,)),) * MANY)]
+)
+def test_a_prompt_of_thousands_of_parts_is_gone_through_off_the_loop(prompt: Prompt) -> None:
+    hops: list[object] = []
+
+    async def counted(work: Callable[[], T]) -> T:
+        hops.append(work)
+        return work()
+
+    many = Meter("cl100k_base", load("cl100k_base"), Cache(1 << 20), counted)
+    few = count(chat(SAY_HI), Desk(many))
+    assert hops == []
+    assert count(prompt, Desk(many)).text_tokens >= MANY * few.text_tokens
+    assert len(hops) == 3

@@ -2,6 +2,7 @@ import asyncio
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 import pytest
 
@@ -10,8 +11,10 @@ from proxy.tokens.meter import AT_ONCE, Meter, off_loop
 from proxy.tokens.pieces import PIECE
 from proxy.tokens.shapes import Shape
 
+T = TypeVar("T")
 
-async def inline(work: Callable[[], list[Shape]]) -> list[Shape]:
+
+async def inline(work: Callable[[], T]) -> T:
     await asyncio.sleep(0)
     return work()
 
