@@ -23,7 +23,7 @@ LONGEST = 2_000_000
 """Characters of a prompt that is audited. The match is bounded at 131k tokens, which is a quarter of that in English
 and all of it in text of short tokens; what is longer is no prompt that a window holds."""
 
-PIECES = 4_096
+PIECES = 2_048
 """Messages and parts of a prompt that is audited: each takes some 10 us of the loop. An agent that has filled a
 window of 200,000 tokens has sent some 400 messages."""
 
