@@ -35,7 +35,7 @@ from proxy.memory import keep, recall
 from proxy.messages import EngineState, Message, PromptSeen, Pulse
 from proxy.policy import rules, tenants
 from proxy.reading import Reading
-from proxy.records import Evidence, Finished, Inferred, Outcome, RequestFacts
+from proxy.records import Evidence, Finished, Inferred, Outcome, PrefixVerdict, RequestFacts
 from proxy.relay import Answer, Body, Relay
 from proxy.tap import FAULTS, Tap
 from proxy.timeline import Recorder
@@ -300,7 +300,7 @@ class DataApp:
         settled = engine.audit.ended(key, said, finished.usage)
         if settled is None or finished.prefix is None:
             return finished
-        return replace(finished, prefix=replace(settled, inferred=_inferred(engine.audit, model, finished)))
+        return replace(finished, prefix=replace(settled, inferred=_inferred(engine.audit, settled, finished)))
 
     def _later(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(work)
@@ -323,14 +323,14 @@ def _counts_fresh(evidence: Evidence) -> bool:
     return evidence.kind == "ollama" and counts_fresh_only(evidence.version)
 
 
-def _inferred(audit: Audit, model: str, finished: Finished) -> Inferred | None:
+def _inferred(audit: Audit, settled: PrefixVerdict, finished: Finished) -> Inferred | None:
     """Cached tokens by prefill time, where the engine says the time and all of the prompt's tokens, and not these."""
     usage, report = finished.usage, finished.report
     if usage is None or usage.prompt_tokens is None or usage.cached_tokens is not None:
         return None
     if report is None or report.prefill_ns is None or not report.covers_all or _counts_fresh(finished.evidence):
         return None
-    return audit.inferred(model, usage.prompt_tokens, report.prefill_ns)
+    return audit.inferred(finished.facts.model or "", usage.prompt_tokens, report.prefill_ns, settled.infinite or 0)
 
 
 def _may_have_swapped(finished: Finished) -> bool:

@@ -123,8 +123,8 @@ class Audit(Protocol):
         """The verdict, settled with what the engine says."""
         ...
 
-    def inferred(self, model: str, tokens: int, prefill_ns: int) -> Inferred | None:
-        """Cached tokens of a prompt that took this long."""
+    def inferred(self, model: str, tokens: int, prefill_ns: int, known: int) -> Inferred | None:
+        """Cached tokens of a prompt that took this long, and of which so many tokens were seen before."""
         ...
 
 

@@ -81,10 +81,11 @@ class Audit:
         sight, reported = self._settled(reading, usage)
         return self._verdict(sight, reported, reading.verdict.expected)
 
-    def inferred(self, model: str, tokens: int, prefill_ns: int) -> Inferred | None:
-        """Cached tokens by prefill time, for an engine that does not say. Every call is also a sample."""
+    def inferred(self, model: str, tokens: int, prefill_ns: int, known: int) -> Inferred | None:
+        """Cached tokens by prefill time, for an engine that does not say. Every call is also a sample: `known` of the
+        tokens were seen before."""
         times = self._times.setdefault(model, PrefillTimes())
-        times.add(tokens, prefill_ns)
+        times.add(tokens, prefill_ns, known)
         return times.cached(tokens, prefill_ns)
 
     def restarted(self) -> None:

@@ -1,8 +1,9 @@
 """Cached tokens from prefill time, for engines that do not report them (Ollama).
 
 A prompt of which `fresh` tokens are computed takes about as long as the quickest prompt seen, which computed one, and b
-for each more. Cold prompts lie on a line, prompts that were cached far below it: b is the cost of a token among those
-near the line (a low quantile, for contention only adds). The estimate is inferred, and says so with an interval.
+for each more. Prompts whose text was mostly never seen lie on a line, if the engine has not met them elsewhere, and
+prompts that were cached far below it: b is the cost of a token among those near the line (a low quantile, for
+contention only adds). The estimate is inferred, and says so with an interval.
 """
 
 from collections import deque
@@ -16,7 +17,10 @@ FIRST = 8
 """Prompts seen before anything is said."""
 
 LONG = 64
-"""Tokens from which on a prompt tells the cost of a token; a shorter one is all overhead."""
+"""New tokens from which on a prompt tells the cost of a token; a shorter one is all overhead."""
+
+NEW = 0.5
+"""The part of a prompt that must be new, as far as its text shows."""
 
 TOP = 0.9
 """The quantile of cost per token that a cold prompt has, at least ..."""
@@ -30,20 +34,21 @@ LOW, USUAL, HIGH = 0.05, 0.15, 0.9
 class PrefillTimes:
     """The prefill times of one model on one engine."""
 
-    # State: tokens and nanoseconds of the latest prompts.
+    # State: new tokens (0: too few to tell) and nanoseconds of the latest prompts.
 
     def __init__(self) -> None:
         self._seen: deque[tuple[int, int]] = deque(maxlen=SAMPLES)
 
-    def add(self, tokens: int, prefill_ns: int) -> None:
-        """Take a prompt's tokens and the time that the engine says it took."""
+    def add(self, tokens: int, prefill_ns: int, known: int = 0) -> None:
+        """Take a prompt's tokens, the time that the engine says it took, and how many tokens of it were seen before."""
         if tokens > 0 and prefill_ns > 0:
-            self._seen.append((tokens, prefill_ns))
+            new = tokens - known
+            self._seen.append((new if new >= max(LONG, NEW * tokens) else 0, prefill_ns))
 
     def cached(self, tokens: int, prefill_ns: int) -> Inferred | None:
         """Cached tokens of a prompt that took this long; None while too little is known."""
         quickest = min((ns for _, ns in self._seen), default=0)
-        costs = sorted((ns - quickest) / (n - 1) for n, ns in self._seen if n >= LONG)
+        costs = sorted((ns - quickest) / (n - 1) for n, ns in self._seen if n)
         if len(self._seen) < FIRST or not costs or costs[-1] <= 0:
             return None
         cold = [cost for cost in costs if cost >= COLD * _quantile(costs, TOP)]

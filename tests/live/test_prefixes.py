@@ -140,7 +140,7 @@ def test_by_prefill_time_alone_cached_tokens_are_inferred(slots: list[Record]) -
     times, error, total = PrefillTimes(), 0, 0
     for one in slots:
         spent = round(phase(one, "prefill") * 1e9)
-        times.add(one["tokens"]["prompt"], spent)
+        times.add(one["tokens"]["prompt"], spent, one["prefix"]["infinite"])
         found = times.cached(one["tokens"]["prompt"], spent)
         if found is not None:
             error += abs(found.cached - reuse(one))

@@ -183,10 +183,10 @@ def test_long_text_can_be_encoded_elsewhere(audit):
 def test_cached_tokens_are_inferred_by_the_times_of_the_same_model(audit):
     cold, warm = 500_000_000, 10_000_000
     for _ in range(8):
-        audit.inferred("m", 500, cold)
-        audit.inferred("m", 500, warm)
-    assert audit.inferred("m", 500, warm).cached == 499
-    assert audit.inferred("another", 500, warm) is None
+        audit.inferred("m", 500, cold, 0)
+        audit.inferred("m", 500, warm, 499)
+    assert audit.inferred("m", 500, warm, 499).cached == 499
+    assert audit.inferred("another", 500, warm, 499) is None
 
 
 def test_a_prompt_beyond_the_bound_is_still_counted_whole(audit):

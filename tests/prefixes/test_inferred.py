@@ -35,6 +35,15 @@ def test_nothing_is_said_before_enough_was_seen():
     assert times.cached(100, 100_000_000) is None
 
 
+def test_of_prompts_that_mostly_repeat_few_new_ones_tell_the_cost():
+    times = PrefillTimes()
+    for number in range(60):
+        new, known = (400, 0) if number % 20 == 0 else (100, 300)
+        times.add(new + known, 10_000_000 + new * 1_000_000, known)
+    times.add(400, 11_000_000, 399)
+    assert times.cached(400, 111_000_000).cached == pytest.approx(300, abs=2)
+
+
 def test_nothing_is_said_of_short_prompts_alone():
     times = PrefillTimes()
     for _ in range(2 * FIRST):
