@@ -24,6 +24,11 @@ MASK = "********"
 SECRETS = frozenset({"api_key", "admin_token"})
 """Keys whose values are never shown."""
 
+LEAST = {"body_limit_bytes": 1, "event_limit_bytes": 1}
+"""Least value of a numeric setting; of all others it is 0."""
+LARGEST = 10**12
+"""Largest value of any: a terabyte, 30,000 years. Timers and databases overflow above 2**63 milliseconds or bytes."""
+
 Kind = Literal["auto", "openai", "vllm", "sglang", "llamacpp", "ollama"]
 Mode = Literal["off", "observe", "enforce"]
 
@@ -33,7 +38,13 @@ class ConfigError(Exception):
 
 
 class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Base of all sections: frozen, and strict about unknown keys."""
+    """Base of all sections: frozen, and strict about unknown keys and about numbers."""
+
+    def __post_init__(self) -> None:
+        for key in self.__struct_fields__:
+            value, least = getattr(self, key), LEAST.get(key, 0)
+            if isinstance(value, int | float) and not least <= value <= LARGEST:  # NaN is nowhere between
+                raise ValueError(f"{key}: {value} is no number from {least} to {LARGEST:,}")
 
 
 class Upstream(Section, frozen=True):
@@ -59,6 +70,7 @@ class Upstream(Section, frozen=True):
     """Tokens its prefix cache holds; 0: found out."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         parts = urlsplit(self.url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ValueError(f"url: {self.url!r} is not http://host:port or https://host:port")
@@ -87,11 +99,6 @@ class Timeouts(Section, frozen=True):
     """From dispatch to the end of the answer."""
     drain_s: float = 30.0
     """From SIGTERM until running streams are cut."""
-
-    def __post_init__(self) -> None:
-        for key in self.__struct_fields__:
-            if getattr(self, key) < 0:
-                raise ValueError(f"{key}: negative")
 
 
 class Tokens(Section, frozen=True):
@@ -138,7 +145,8 @@ class Limit(Section, frozen=True):
     mode: Mode = "enforce"
     """`off`, `observe` (decisions are only written down) or `enforce`."""
     models: tuple[str, ...] = ()
-    """Names or patterns (`llama*`) of models that it applies to; empty: all."""
+    """Names or patterns (`llama*`) of models that it applies to, however they are spelt (`llama3` is `Llama3:latest`);
+    empty: all. A body that names no model may mean any."""
     tenants: tuple[str, ...] = ()
     """Names or patterns of tenants; empty: all."""
     kinds: tuple[str, ...] = ()
@@ -224,6 +232,7 @@ class Settings(Section, frozen=True):
     metrics: Metrics = Metrics()
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for key in ("listen", "admin"):
             split_address(getattr(self, key), key)
         labels = [engine.label for engine in self.upstream]

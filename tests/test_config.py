@@ -1,8 +1,13 @@
+import math
+import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
+import msgspec
 import pytest
 
-from proxy.config import MASK, ConfigError, Settings, Upstream, leaves, load, masked, split_address
+from proxy.config import MASK, ConfigError, Section, Settings, Upstream, leaves, load, masked, split_address
 
 
 def test_without_any_source_every_setting_is_its_default():
@@ -55,7 +60,14 @@ def test_a_list_of_words_can_come_from_the_environment():
         ({}, {"listen": "x"}, r"listen: 'x' is not HOST:PORT \(flag\)"),
         ({}, {"listen": "::1:80"}, r"listen: "),
         ({}, {"listen": "a:70000"}, r"listen: "),
-        ({}, {"timeouts": {"idle_s": -1}}, r"timeouts\.idle_s: negative \(flag\)"),
+        ({}, {"timeouts": {"idle_s": -1}}, r"timeouts\.idle_s: -1\.0 is no number from 0 to .* \(flag\)"),
+        (
+            {"PHASEGATE_TIMEOUTS_IDLE_S": "nan"},
+            {},
+            r"timeouts\.idle_s: nan is no number .* \(environment PHASEGATE_TIM",
+        ),
+        ({}, {"body_limit_bytes": 0}, r"body_limit_bytes: 0 is no number from 1 to .* \(flag\)"),
+        ({}, {"event_limit_bytes": 0}, r"event_limit_bytes: 0 is no number from 1"),
         ({}, {"nonsense": 1}, r"^nonsense: unknown setting \(flag\)"),
         ({}, {"upstream": [{"urll": "http://x"}]}, r"upstream\.urll: unknown setting; did you mean upstream\.url\?"),
         ({}, {"upstream": [{}]}, r"upstream: .*missing required field `url`"),
@@ -70,6 +82,43 @@ def test_a_list_of_words_can_come_from_the_environment():
 def test_every_error_names_its_key(environ: dict[str, str], flags: dict[str, object], message: str):
     with pytest.raises(ConfigError, match=message):
         load(None, environ, flags)
+
+
+def numbers(section: type[Section], path: str = "") -> Iterator[str]:
+    """The dotted key of every numeric setting, those in lists of tables too."""
+    for field in msgspec.structs.fields(section):
+        kinds = [field.type, *get_args(field.type)]
+        if inner := [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Section)]:
+            yield from numbers(inner[0], f"{path}{field.name}.")
+        if int in kinds or float in kinds:
+            yield path + field.name
+
+
+NUMBERS = [*numbers(Settings)]
+LISTS: dict[str, dict[str, object]] = {"upstream": {"url": "http://x:1"}, "limit": {"name": "r"}}
+
+
+def placed(key: str, value: object) -> dict[str, object]:
+    """The settings' tree with this one value."""
+    head, _, last = key.rpartition(".")
+    table = {**LISTS.get(head, {}), last: value}
+    return table if not head else {head: [table] if head in LISTS else table}
+
+
+def test_numbers_are_found_in_every_section():
+    assert {"store_mb", "timeouts.idle_s", "metrics.models", "upstream.slots", "limit.queue_timeout_s"} <= {*NUMBERS}
+
+
+@pytest.mark.parametrize("key", NUMBERS)
+@pytest.mark.parametrize("value", [-1, -0.5, math.nan, math.inf, -math.inf, 10**30])
+def test_no_number_is_negative_or_without_end(key: str, value: float):
+    with pytest.raises(ConfigError, match=rf"^{re.escape(key)}: .*\(flag\)$"):
+        load(None, {}, placed(key, value))
+
+
+@pytest.mark.parametrize("key", NUMBERS)
+def test_every_number_may_be_one(key: str):
+    load(None, {}, placed(key, 1))
 
 
 def test_an_unreadable_file_is_named(tmp_path: Path):
