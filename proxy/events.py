@@ -28,7 +28,7 @@ class Event(NamedTuple):
     usage: Usage | None = None
     report: EngineReport | None = None
     error: str | None = None
-    """An error that came in the body: its message, cut to 200 characters."""
+    """An error that came in the body: its kind in the engine's own short word, or empty; never its message."""
     done: bool = False
     """The dialect's terminal event."""
     role: bool = False

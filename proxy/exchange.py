@@ -153,7 +153,8 @@ class Exchange:
         why: str | None = "cancelled"
         try:
             try:
-                outcome, why = await self._live(), self.recorder.error
+                outcome = await self._live()
+                why = complaint(self.client.status, self.recorder.error)
             except asyncio.CancelledError:
                 if self.guard.reason is None:
                     raise
@@ -369,6 +370,17 @@ def judge(status: int, error: str | None, complete: bool) -> Outcome:
     if status >= 400:
         return Outcome.ENGINE_REJECTED
     return Outcome.COMPLETED if complete else Outcome.TRUNCATED
+
+
+def complaint(status: int | None, kind: str | None) -> str | None:
+    """What the record says of an engine's error: the kind at most, for an engine's message may repeat the prompt."""
+    if status is not None and status >= 400:
+        what = f"engine error {status}"
+    elif kind is not None:
+        what = "error event in the stream"
+    else:
+        return None
+    return f"{what}: {kind}" if kind else what
 
 
 def _answered(now_ns: int, timeline: Timeline) -> int:

@@ -16,7 +16,7 @@ from tests.support.client import Answer, Request, ScriptedClient, scope_of, simp
 from tests.support.clock import START_NS, VirtualLoop, run
 from tests.support.house import House
 from tests.support.script import OK, Call, Read, Script
-from tests.support.streams import DONE, JSON, MS, SSE, USAGE, WHOLE, chat, chunk, plain, stream
+from tests.support.streams import DONE, JSON, MS, NDJSON, SSE, USAGE, WHOLE, chat, chunk, plain, stream
 
 STREAM = simple_request(chat(stream=True))
 SECRET = "the prompt of somebody"
@@ -327,6 +327,49 @@ def test_an_answer_that_ended_in_due_form_is_judged(
     status: int, error: str | None, complete: bool, outcome: Outcome
 ) -> None:
     assert judge(status, error, complete) is outcome
+
+
+@pytest.mark.parametrize(
+    ("path", "script", "error"),
+    [
+        pytest.param(
+            "/v1/chat/completions",
+            plain(400, {"error": {"message": f"input: {SECRET}", "type": "BadRequestError", "code": 400}}),
+            "engine error 400: BadRequestError",
+            id="JSON",
+        ),
+        pytest.param(
+            "/v1/chat/completions",
+            plain(400, {"error": {"message": "m", "type": SECRET, "code": SECRET}}),
+            "engine error 400",
+            id="words for a type",
+        ),
+        pytest.param(
+            "/v1/chat/completions",
+            Script(500, (("content-type", "text/plain"),), (Read(MS, SECRET.encode()),)),
+            "engine error 500",
+            id="text",
+        ),
+        pytest.param(
+            "/v1/chat/completions",
+            stream((1, b'data: {"error": {"message": "%b", "type": "server_error"}}\n\n' % SECRET.encode())),
+            "error event in the stream: server_error",
+            id="an event",
+        ),
+        pytest.param(
+            "/api/chat",
+            Script(200, NDJSON, (Read(MS, b'{"error": "%b"}\n' % SECRET.encode()),)),
+            "error event in the stream",
+            id="Ollama's line",
+        ),
+    ],
+)
+def test_an_engines_words_are_passed_on_and_are_in_no_record(path: str, script: Script, error: str) -> None:
+    house, answer = asked(script, simple_request(chat(stream=True), path))
+    (record,) = house.records
+    assert SECRET.encode() in answer.body
+    assert record.error == error
+    assert SECRET not in repr(record)
 
 
 # --- a bug of ours ---

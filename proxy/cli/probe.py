@@ -45,6 +45,9 @@ SAME = 0.1
 WORDS = ("the", "of", "and", "to", "in", "is", "that", "it", "was", "for", "on", "are", "with", "they", "be", "at")
 """A token each, in every vocabulary seen."""
 
+SAID = 200
+"""Bytes shown of what an engine says when it refuses."""
+
 WAITS = ("queue", "step_wait", "load")
 
 Body = dict[str, Any]
@@ -151,11 +154,12 @@ class Probe:
     async def _ask(self, model: str, words: int, tokens: int) -> Finished:
         path, body = ASKS[self._engine.kind](model, _prompt(words), tokens)
         self._told.clear()
-        await _post(self._app, path, json.dumps(body).encode())
+        said = await _post(self._app, path, json.dumps(body).encode())
         await self._app.idle()
         (finished,) = (message for message in self._told if isinstance(message, Finished))
         if finished.outcome is Outcome.ENGINE_REJECTED:
-            raise ProbeError(f"the engine refuses this request: {finished.error or finished.status}", USAGE)
+            words = said[:SAID].decode("utf-8", "replace").strip()  # of a prompt of ours: no record may hold them
+            raise ProbeError(f"the engine refuses this request: {words or finished.error}", USAGE)
         if finished.outcome is not Outcome.COMPLETED or finished.timeline.first_token_ns is None:
             why = finished.error or f"{finished.outcome}, status {finished.status}, no token"
             raise ProbeError(f"the engine gave no answer: {why}", UNREACHABLE)
@@ -173,8 +177,8 @@ def _prompt_tokens(finished: Finished) -> int:
     return finished.count.n if finished.count is not None and finished.count.n else 0
 
 
-async def _post(app: DataApp, path: str, body: bytes) -> None:
-    """One request of a client that reads at once and stays."""
+async def _post(app: DataApp, path: str, body: bytes) -> bytes:
+    """One request of a client that reads at once and stays; the answer's body."""
     headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
     scope = {"type": "http", "method": "POST", "path": path, "raw_path": path.encode(), "headers": headers}
     parts: list[MutableMapping[str, Any]] = [{"type": "http.request", "body": body}]
@@ -184,10 +188,13 @@ async def _post(app: DataApp, path: str, body: bytes) -> None:
             await asyncio.Event().wait()
         return parts.pop()
 
+    said: list[bytes] = []
+
     async def send(message: MutableMapping[str, Any]) -> None:
-        pass  # what the engine said is in the record
+        said.append(message.get("body", b""))
 
     await app(scope, receive, send)
+    return b"".join(said)
 
 
 def _seen(answers: Sequence[Finished]) -> Seen:

@@ -195,7 +195,7 @@ class OpenAi:
             # Nine events of ten end here. tuple.__new__ takes a third of the time of the named constructor.
             return tuple.__new__(Event, ((0,), False, piece, (), None, None, None, False, False, None, ()))
         if chunk.error or (chunk.message and not chunk.choices) or frame.name == b"error":
-            return Event(error=complaint(chunk.error or chunk.message))
+            return Event(error=complaint(chunk.error))
         return self._event(chunk)
 
     def complete(self) -> bool:

@@ -42,11 +42,13 @@ class Passthrough:
 
 
 class Refusal(msgspec.Struct):
-    """The members under which engines put the words of an error."""
+    """The members under which engines put the kind of an error."""
 
     error: Any = None
-    message: Any = None
     detail: Any = None
+    type: Any = None
+    error_type: Any = None
+    code: Any = None
 
 
 _REFUSAL = Shape(Refusal)
@@ -58,12 +60,12 @@ class Refusals:
     __slots__ = ()
 
     def read(self, frame: Frame) -> Event:
-        """The engine's message; of a body that is no JSON, its beginning."""
+        """The kind of the error; of a body that is no JSON, that it is one."""
         try:
             said = _REFUSAL.read(frame.data)
         except Unreadable:
-            return Event(error=complaint(frame.data.decode("utf-8", "replace").strip()))
-        return Event(error=complaint(said.error or said.message or said.detail))
+            return Event(error="")
+        return Event(error=complaint(msgspec.structs.asdict(said)))
 
     def complete(self) -> bool:
         """Always."""

@@ -4,29 +4,28 @@ Units differ: Ollama's durations are nanoseconds, llama.cpp's and vLLM's millise
 unknown and never zero, with one exception: Ollama leaves a zero out (see `ollama_report`).
 """
 
+import re
 from typing import Any
 
 import msgspec
 
 from proxy.records import EngineReport, Usage
-from proxy.wire.fields import NS_PER_MS, NS_PER_S, between_ns, count, duration_ns, mapping
+from proxy.wire.fields import NS_PER_MS, NS_PER_S, between_ns, count, duration_ns, mapping, text
 
-MESSAGE_LIMIT = 200
-"""Characters kept of an engine's message."""
+KINDS = ("err_type", "type", "error_type", "code")
+"""Members that name what kind of error it is: SGLang's first, of whose `type` all aborts have the same."""
+_KIND = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
-def complaint(stated: object, otherwise: str = "error") -> str:
-    """The message of an engine's error, cut to 200 characters; `otherwise` where it has none.
+def complaint(stated: object) -> str:
+    """The kind of an engine's error in its own short word, `BadRequestError`; empty where it has none.
 
-    For matching only. It may repeat the prompt, so it is never logged.
+    Never its message, nor anything else in words: that may repeat the prompt.
     """
-    if isinstance(stated, str):
-        return stated[:MESSAGE_LIMIT] or otherwise
     error = mapping(stated)
-    for name in ("message", "error", "detail", "type"):
-        if error.get(name):
-            return complaint(error[name], otherwise)
-    return otherwise
+    places = (mapping(error.get("error")), mapping(error.get("detail")), error)
+    words = (text(place.get(name)) for place in places for name in KINDS)
+    return next((word for word in words if _KIND.fullmatch(word)), "")
 
 
 def known(usage: Usage) -> Usage | None:

@@ -28,7 +28,7 @@ class Said(msgspec.Struct, gc=False):
     item: Any = None
     response: Any = None
     timings: Any = None
-    message: Any = None
+    code: Any = None
     error: Any = None
 
 
@@ -58,7 +58,7 @@ class Responses:
             return _whole(mapping(loads(frame.data)), None)
         said = _SAID.read(frame.data)
         if said.error or said.type == "error":
-            return Event(error=complaint(said.error or said.message))
+            return Event(error=complaint(said.error or {"code": said.code}))
         if said.delta is not None:
             return _piece(said)
         if said.type in _ENDS:

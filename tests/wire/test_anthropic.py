@@ -45,7 +45,9 @@ def block(**said: str) -> dict[str, object]:
         pytest.param({"type": "content_block_stop"}, NOTHING, id="a block closes"),
         pytest.param({"type": "message_stop"}, Event(done=True), id="stop"),
         pytest.param(
-            {"type": "error", "error": {"type": "overloaded_error", "message": "m"}}, Event(error="m"), id="error"
+            {"type": "error", "error": {"type": "overloaded_error", "message": "m"}},
+            Event(error="overloaded_error"),
+            id="error",
         ),
         pytest.param({"type": "message_start", "message": 5}, Event(role=True), id="odd types"),
         pytest.param([], NOTHING, id="no object"),

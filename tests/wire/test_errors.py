@@ -31,7 +31,7 @@ def test_every_error_is_rendered_in_every_dialect(kind, dialect):
     assert 400 <= status < 600
     assert dict(headers)[b"content-type"] == b"application/json"
     assert dict(headers)[b"content-length"] == str(len(body)).encode()
-    assert complaint(said) == str(error)
+    assert json.dumps(str(error)) in json.dumps(said)
 
 
 def test_the_shapes_are_those_of_the_engines():
@@ -103,21 +103,23 @@ def test_a_message_that_is_no_unicode_is_rendered():
 
 
 @pytest.mark.parametrize(
-    ("stated", "message"),
+    ("stated", "kind"),
     [
-        ("model is required", "model is required"),
-        ({"message": "m", "type": "t", "code": 400}, "m"),
-        ({"error": {"message": "m"}}, "m"),
-        ({"detail": "Not Found"}, "Not Found"),
-        ({"type": "overloaded_error"}, "overloaded_error"),
-        ({"message": {"error": "deep"}}, "deep"),
-        ({"message": ""}, "error"),
-        ({}, "error"),
-        (5, "error"),
-        (None, "error"),
-        ("", "error"),
-        ("x" * 500, "x" * 200),
+        ({"message": "m", "type": "BadRequestError", "code": 400}, "BadRequestError"),
+        ({"error": {"message": "m", "type": "exceed_context_size_error"}}, "exceed_context_size_error"),
+        ({"type": "error", "error": {"type": "overloaded_error"}}, "overloaded_error"),
+        ({"detail": {"code": "x.1"}}, "x.1"),
+        ({"type": "abort", "err_type": "ValueError"}, "ValueError"),
+        ({"type": "words of the prompt", "code": "c"}, "c"),
+        ({"type": "t" * 65}, ""),
+        ({"type": "t\n"}, ""),
+        ({"message": "m", "code": 400}, ""),
+        ({"error": "secret"}, ""),
+        ({"error": {"error": {"type": "deep"}}}, ""),
+        ("secret", ""),
+        (5, ""),
+        (None, ""),
     ],
 )
-def test_an_engines_complaint_is_its_message_cut_short(stated, message):
-    assert complaint(stated) == message
+def test_an_engines_complaint_is_its_kind_and_never_its_message(stated, kind):
+    assert complaint(stated) == kind

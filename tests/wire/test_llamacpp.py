@@ -88,7 +88,9 @@ def test_several_prompts_in_a_stream_stop_one_by_one():
 
 
 def test_an_error_is_an_error():
-    assert reader().read(frame({"error": {"code": 500, "message": "m", "type": "server_error"}})) == Event(error="m")
+    assert reader().read(frame({"error": {"code": 500, "message": "m", "type": "server_error"}})) == Event(
+        error="server_error"
+    )
 
 
 @pytest.mark.parametrize("data", [b"", b"  ", b"[DONE]", b"null"])

@@ -88,8 +88,8 @@ def test_without_metrics_nothing_is_reported():
 
 def test_an_abort_is_an_error():
     said = reader().read(event("", finish_reason={"type": "abort", "message": "gone", "status_code": 500}))
-    assert (said.error, said.finish) == ("gone", ((0, "abort"),))
-    assert reader().read(frame({"error": {"message": "m"}})) == Event(error="m")
+    assert (said.error, said.finish) == ("abort", ((0, "abort"),))
+    assert reader().read(frame({"error": {"message": "m"}})) == Event(error="")
 
 
 def test_several_results_are_told_without_the_figures_of_one():
