@@ -1,5 +1,6 @@
 """JSON from strangers: decoded fast where it is as expected, and as far as possible where it is not."""
 
+import codecs
 import json
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
@@ -9,6 +10,10 @@ import msgspec
 S = TypeVar("S", bound=msgspec.Struct)
 
 _REFUSED = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+PIECE = 1024 * 1024
+"""Bytes decoded at a time: mending what is no UTF-8 takes 5 ns a byte, and the interpreter serves nobody else in it."""
 
 
 class Unreadable(ValueError):
@@ -37,10 +42,20 @@ def loads(data: bytes) -> Any:
     except _REFUSED:
         pass
     try:
-        value = json.loads(data.decode("utf-8-sig", "replace"), strict=False)
+        text = _mended(data)
+        value = json.loads(text, strict=False)
+        if "\\u" not in text:  # nothing else can spell a lone surrogate
+            return value
         return json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
     except (ValueError, RecursionError) as error:
         raise Unreadable(type(error).__name__) from error
+
+
+def _mended(data: bytes) -> str:
+    """The text, without its byte order mark, with a replacement character for whatever is no UTF-8."""
+    decoder = codecs.getincrementaldecoder("utf-8-sig")("replace")
+    pieces = [decoder.decode(data[at : at + PIECE]) for at in range(0, len(data), PIECE)]
+    return "".join(pieces) + decoder.decode(b"", True)
 
 
 class Shape(Generic[S]):

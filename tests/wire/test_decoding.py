@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.wire.decoding import Shape, Unreadable, loads
+from proxy.wire.decoding import PIECE, Shape, Unreadable, loads
 
 
 class Inner(msgspec.Struct):
@@ -43,6 +43,11 @@ def test_json_as_it_should_be():
 )
 def test_what_other_decoders_read_is_read(data, value):
     assert loads(data) == value
+
+
+def test_what_is_mended_a_piece_at_a_time_is_the_same():
+    text = "\u20ac" * PIECE  # three bytes each: pieces end within them
+    assert loads(b'"' + text.encode() + b'\xff"') == text + "\ufffd"
 
 
 def test_strings_are_valid_unicode():
