@@ -440,3 +440,24 @@ def test_the_engines_own_tokenizer_is_asked_where_that_is_set(page: object, how:
     (record,) = run(main).records
     assert record.count is not None
     assert record.count.how == how
+
+
+@pytest.mark.parametrize(("messages", "hops"), [(1, 0), (3_000, 2)])
+def test_a_body_of_thousands_of_messages_is_read_and_edited_off_the_loop(messages: int, hops: int) -> None:
+    body = json.dumps({"model": "m1", "stream": True, "messages": [{"role": "user"}] * messages}).encode()
+
+    async def main(loop: VirtualLoop) -> list[str]:
+        names: list[str] = []
+
+        def watched(executor: Any, work: Callable[[], Any]) -> Any:
+            names.append(executor._thread_name_prefix)
+            return VirtualLoop.run_in_executor(loop, executor, work)
+
+        loop.run_in_executor = watched  # type: ignore[method-assign, assignment]
+        house = House(loop, plain(200, {}), ask_usage=True)
+        await house.ask(simple_request(body))
+        (call,) = house.calls
+        assert b"include_usage" in call.body
+        return names
+
+    assert run(main).count("phasegate-read") == hops
