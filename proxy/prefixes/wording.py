@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+from proxy.prefixes.breakers.finder import LEAST_REQUESTS, LEAST_TOKENS
 from proxy.prefixes.ledger import BINS
 
 FIXES = {
@@ -42,6 +43,10 @@ KINDS = {
 MOST = 20
 """Families in the table: the largest."""
 
+TELLING = 2 * LEAST_TOKENS
+"""Prompt tokens of a family from which on silence means that nothing breaks it: a breaker of half the prompt would have
+cost enough to be named."""
+
 
 def headline(report: dict[str, Any], prefill_rate: float | None = None) -> str:
     """The audit in one sentence."""
@@ -53,8 +58,18 @@ def headline(report: dict[str, Any], prefill_rate: float | None = None) -> str:
     worst = max(breakers, key=lambda one: int(one["tokens_saved"]), default=None)
     said = ", ".join(_rates(report["totals"]))
     if worst is None:
-        return said + ("; nothing breaks the prefixes" if "breakers" in report else "")
+        return said + (f"; {_silence(report)}" if "breakers" in report else "")
     return f"{said}: {sentence(worst, prefill_rate)}"
+
+
+def _silence(report: dict[str, Any]) -> str:
+    """What it means that no breaker was found: families that are too small for the search are searched together."""
+    sizes = [(one["requests"], one["prompt_tokens"]) for one in report.get("families", [])]
+    small = [size for size in sizes if size[0] < LEAST_REQUESTS]
+    pools = [*sizes, (sum(requests for requests, _ in small), sum(tokens for _, tokens in small))]
+    if any(requests >= LEAST_REQUESTS and tokens >= TELLING for requests, tokens in pools):
+        return "nothing breaks the prefixes"
+    return f"too few to tell what breaks prefixes (from {LEAST_REQUESTS} requests and {TELLING:,} tokens of a kind on)"
 
 
 def _rates(totals: dict[str, Any]) -> Iterator[str]:
@@ -125,13 +140,14 @@ def _families(report: dict[str, Any]) -> list[tuple[str, ...]]:
 
 
 def _curve(report: dict[str, Any]) -> list[tuple[str, ...]]:
+    """Each size that gives more than the next smaller one; memory that gives nothing is no row."""
     rows: list[tuple[str, ...]] = [("KV memory in tokens", "engine", "hits")]
-    best: dict[str, float] = {}
+    best: dict[str, str] = {}
     for one in report.get("curve", []):
-        engine = one.get("engine", "all as one")
-        if one["rate"] != best.get(engine):  # more memory that gives no more is one line
-            rows.append((f"{one['capacity_tokens']:,}", engine, _percent(one["rate"])))
-        best[engine] = one["rate"]
+        engine, rate = one.get("engine", "all as one"), _percent(one["rate"])
+        if rate != best.get(engine, _percent(0)):
+            rows.append((f"{one['capacity_tokens']:,}", engine, rate))
+        best[engine] = rate
     return rows
 
 

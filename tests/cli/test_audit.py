@@ -138,6 +138,7 @@ def test_a_guarded_proxy_is_asked_with_its_token(admin, monkeypatch):
 
 def test_a_running_proxy_is_asked(admin, monkeypatch):
     report = {"totals": {"ideal": 0.5, "attainable": None, "delivered": 0.25}, "breakers": []}
+    report["families"] = [{"family": "F", "requests": 40, "prompt_tokens": 4_000, "reuse": 2_000}]
     monkeypatch.setattr(Answering, "body", json.dumps(report).encode())
     assert run(admin).stdout.splitlines()[0] == "ideal 50.0 %, delivered 25.0 %; nothing breaks the prefixes"
 

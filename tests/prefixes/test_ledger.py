@@ -67,12 +67,23 @@ HALF = Sight(100, 96, 48, 48, 0, 0)
         ([(HALF, 0)] * 7, "healthy"),
         ([(HALF, 0)] * 8, "no_effect"),
         ([(HALF, 48)] * 8, "healthy"),
-        ([(Sight(100, 96, 0, 0, 0, 0), 32)] * 8, "contradicted"),
+        ([(Sight(1_000, 992, 0, 0, 0, 0), 320)] * 8, "contradicted"),
+        ([(Sight(100, 96, 0, 0, 0, 0), 32)] * 8, "healthy"),
     ],
-    ids=["silent", "too-few", "without-effect", "healthy", "contradicted"],
+    ids=["silent", "too-few", "without-effect", "healthy", "contradicted", "the-template-alone"],
 )
 def test_an_engine_gets_its_verdict(rows, expected):
     assert ledger(*rows).verdict == expected
+
+
+def test_an_ideal_cache_gives_at_least_what_was_delivered():
+    template = ledger(*[(Sight(100, 96, 16, 16, 0, 0), 32)] * 8).row()
+    assert (template["verdict"], template["ideal"], template["delivered"]) == ("healthy", 0.32, 0.32)
+
+
+def test_an_engine_that_is_contradicted_raises_no_ideal():
+    counted = ledger(*[(Sight(1_000, 992, 16, 16, 0, 0), 320)] * 8).row()
+    assert (counted["verdict"], counted["ideal"], counted["delivered"]) == ("contradicted", 0.016, 0.32)
 
 
 def test_counters_read_a_moment_apart_do_not_contradict():

@@ -1,8 +1,8 @@
 import pytest
 
-from proxy.prefixes.breakers.finder import Breaker
+from proxy.prefixes.breakers.finder import LEAST_REQUESTS, Breaker
 from proxy.prefixes.ledger import BINS
-from proxy.prefixes.wording import FIXES, KINDS, headline, sentence, table
+from proxy.prefixes.wording import FIXES, KINDS, TELLING, headline, sentence, table
 
 BREAKER = {
     "family": "F1",
@@ -27,9 +27,29 @@ def test_the_headline_says_what_is_lost_and_why():
 def test_an_audit_of_an_engine_says_what_was_delivered():
     totals = {"ideal": 0.71, "attainable": 0.64, "delivered": 0.12}
     assert headline({"totals": totals}) == "ideal 71.0 %, attainable 64.0 %, delivered 12.0 %"
-    assert headline({"totals": {**totals, "attainable": None}, "breakers": []}) == (
-        "ideal 71.0 %, delivered 12.0 %; nothing breaks the prefixes"
-    )
+    assert headline({"totals": {**totals, "attainable": None}}) == "ideal 71.0 %, delivered 12.0 %"
+
+
+def family(requests, tokens):
+    return {"family": "F", "requests": requests, "prompt_tokens": tokens, "reuse": 0}
+
+
+@pytest.mark.parametrize(
+    ("families", "told"),
+    [
+        ([], False),
+        ([family(LEAST_REQUESTS, TELLING)], True),
+        ([family(LEAST_REQUESTS - 1, 10 * TELLING)], False),
+        ([family(10 * LEAST_REQUESTS, TELLING - 1)], False),
+        ([family(1, TELLING)] * LEAST_REQUESTS, True),
+        ([family(1, 9)] * LEAST_REQUESTS, False),
+    ],
+    ids=["none", "enough", "few requests", "few tokens", "strays together", "few tokens of strays"],
+)
+def test_no_all_clear_is_given_for_fewer_prompts_than_the_search_needs(families, told):
+    said = headline({"totals": {"ideal": 0.1}, "families": families, "breakers": []})
+    assert said.endswith("; nothing breaks the prefixes") is told
+    assert ("; too few to tell" in said) is not told
 
 
 def test_an_audit_without_prompts_says_so():
@@ -46,6 +66,7 @@ def test_memory_that_gives_no_more_hits_is_left_out():
     curve = [{"capacity_tokens": size, "engine": name, "rate": rate} for size, name, rate in points]
     lines = [line.split()[:2] for line in table({"curve": curve}).splitlines()[1:]]
     assert lines == [["1,000", "a"], ["2,000", "a"], ["1,000", "b"]]
+    assert not table({"curve": [{"capacity_tokens": 1_000 << k, "engine": "a", "rate": 0.0} for k in range(11)]})
 
 
 def test_a_price_is_told_in_what_is_known():
