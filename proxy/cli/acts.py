@@ -7,8 +7,9 @@
 
 import asyncio
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from statistics import fmean, median
 from typing import Any
 
@@ -51,6 +52,8 @@ class Tempo:
     """Tokens of each stream: enough for calm, and for a while after the storm."""
     every_s: float
     """Between two short questions."""
+    pace_s: float
+    """Between two tokens of a stream, as the device makes them."""
 
 
 def tempo(plan: Plan, seconds: float) -> Tempo:
@@ -67,6 +70,7 @@ def tempo(plan: Plan, seconds: float) -> Tempo:
         system_tokens=tokens // 5,
         output=round((calm + tail) * speed / step_s(plan)),
         every_s=storm_s(plan, tokens) / speed / (SHORTS + 1),
+        pace_s=step_s(plan),
     )
 
 
@@ -82,41 +86,47 @@ def storm_s(plan: Plan, tokens: int) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Storm:
-    """What the first two acts measured; seconds, as the clients felt them unless said otherwise."""
+    """What the first two acts measured; seconds, as the clients felt them unless said otherwise; None: not measured."""
 
-    calm_gap_s: float
+    pace_s: float
+    """Between two tokens, as the device makes them."""
+    calm_gap_s: float | None
     """Mean gap between tokens before the long prompts, of the median stream: means bear tokens that arrive together."""
-    worst_gap_s: float
+    calm_worst_gap_s: float | None
+    calm_stalled: int
+    """Streams that stood still before the long prompts came."""
+    worst_gap_s: float | None
     stalled: int
     """Streams that stood still for more than `STALL` usual gaps."""
     streams: int
-    lost_s: float
-    """Time that its tokens took while the long prompts were read, beyond the usual; mean of the streams."""
-    true_lost_s: float
+    lost_s: float | None
+    """Time that its tokens took while the long prompts were read, beyond the usual; mean of the streams. Below zero
+    where the streams were slower before: then something else slowed them."""
+    true_lost_s: float | None
     """The same by the engine's own truth: decode time lost to others' prefill."""
     long_tokens: int
-    long_ttft_s: float
+    long_ttft_s: float | None
     """Worst."""
-    short_calm_ttft_s: float
-    short_ttft_s: float
+    short_calm_ttft_s: float | None
+    short_ttft_s: float | None
     """Median."""
-    short_worst_s: float
-    short_queue_s: float
+    short_worst_s: float | None
+    short_queue_s: float | None
     """phasegate's record of the slowest question: waiting ..."""
-    short_prefill_s: float
+    short_prefill_s: float | None
     """... and reading it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prefix:
-    """What the third act measured of one kind of request, first one left out; medians."""
+    """What the third act measured of one kind of request, first one left out; medians. None: not measured."""
 
     prompt_tokens: int
-    hit_rate: float
+    hit_rate: float | None
     """Share of prompt tokens that the engine took from its cache."""
-    ttft_s: float
-    prefill_s: float
-    decode_rate: float
+    ttft_s: float | None
+    prefill_s: float | None
+    decode_rate: float | None
     """Tokens a second, once it writes."""
 
 
@@ -166,13 +176,15 @@ class Theatre:
     async def _measure(self, heard: Sequence[Heard]) -> Prefix:
         speed = self.times.speed
         records = list((await self.stage.records([one.call.id for one in heard])).values())
-        prompt = sum(row["tokens"]["prompt"] for row in records)
+        prompt = sum(row["tokens"]["prompt"] or 0 for row in records)
+        cached = sum(row["tokens"]["cached"] or 0 for row in records)
+        token_s = middle(row["tpot_s"] for row in records)
         return Prefix(
             prompt_tokens=round(prompt / len(records)),
-            hit_rate=sum(row["tokens"]["cached"] or 0 for row in records) / prompt,
-            ttft_s=median(one.ttft_s or 0.0 for one in heard) * speed,
-            prefill_s=median(map(reading, records)) * speed,
-            decode_rate=1 / median(row["tpot_s"] for row in records) / speed,
+            hit_rate=cached / prompt if prompt else None,
+            ttft_s=scaled(middle(one.ttft_s for one in heard), speed),
+            prefill_s=scaled(middle(map(reading, records)), speed),
+            decode_rate=1 / token_s / speed if token_s else None,
         )
 
     def _streams(self, act: str) -> list[Call]:
@@ -198,27 +210,65 @@ class Theatre:
         began, storm, ended = marks
         roles = {role: [one for one in cast if one.call.role == role] for role in ("stream", "long", "short")}
         shorts = [one for one in roles["short"] if one is not calm]
-        usual = median(fmean(one.gaps(began, storm)) for one in roles["stream"])
-        gaps = [one.gaps(storm, ended) or [usual] for one in roles["stream"]]
+        before = [one.gaps(began, storm) for one in roles["stream"]]
+        during = [one.gaps(storm, ended) for one in roles["stream"]]
+        usual = middle(fmean(gaps) for gaps in before if gaps)
         slowest = max(shorts, key=lambda one: one.ttft_s or 0.0)
-        records = await self.stage.records([one.call.id for one in cast])
-        truths = self.stage.truths([one.call.id for one in roles["stream"]])
+        record = (await self.stage.records([one.call.id for one in cast]))[slowest.call.id]
+        truths = self.stage.truths([one.call.id for one in roles["stream"]]).values()
         speed = self.times.speed
         return Storm(
-            calm_gap_s=usual * speed,
-            worst_gap_s=max(map(max, gaps)) * speed,
-            stalled=sum(max(one) > STALL * usual for one in gaps),
-            streams=len(gaps),
-            lost_s=fmean(sum(one) - len(one) * usual for one in gaps) * speed,
-            true_lost_s=fmean(row["interference_ns"] / 1e9 for row in truths.values()) * speed,
+            pace_s=self.times.pace_s,
+            calm_gap_s=scaled(usual, speed),
+            calm_worst_gap_s=scaled(worst(chain(*before)), speed),
+            calm_stalled=stalled(before, usual),
+            worst_gap_s=scaled(worst(chain(*during)), speed),
+            stalled=stalled(during, usual),
+            streams=len(during),
+            lost_s=scaled(lost(during, usual), speed),
+            true_lost_s=scaled(mean(row["interference_ns"] / 1e9 for row in truths), speed),
             long_tokens=self.times.long_tokens,
-            long_ttft_s=max(one.ttft_s or 0.0 for one in roles["long"]) * speed,
-            short_calm_ttft_s=(calm.ttft_s or 0.0) * speed,
-            short_ttft_s=median(one.ttft_s or 0.0 for one in shorts) * speed,
-            short_worst_s=(slowest.ttft_s or 0.0) * speed,
-            short_queue_s=spent(records[slowest.call.id], "step_wait", "queue") * speed,
-            short_prefill_s=reading(records[slowest.call.id]) * speed,
+            long_ttft_s=scaled(worst(one.ttft_s for one in roles["long"]), speed),
+            short_calm_ttft_s=scaled(calm.ttft_s, speed),
+            short_ttft_s=scaled(middle(one.ttft_s for one in shorts), speed),
+            short_worst_s=scaled(slowest.ttft_s, speed),
+            short_queue_s=scaled(spent(record, "step_wait", "queue"), speed),
+            short_prefill_s=scaled(reading(record), speed),
         )
+
+
+def stalled(gaps: Sequence[Sequence[float]], usual: float | None) -> int:
+    """How many streams have a gap of more than `STALL` usual ones; none where the usual is not known."""
+    return sum(usual is not None and max(stream, default=0.0) > STALL * usual for stream in gaps)
+
+
+def lost(gaps: Sequence[Sequence[float]], usual: float | None) -> float | None:
+    """Seconds that the gaps took beyond the usual, mean of the streams; None where there is no usual or no gap."""
+    if usual is None:
+        return None
+    return mean(sum(stream) - len(stream) * usual for stream in gaps if stream)
+
+
+def middle(values: Iterable[float | None]) -> float | None:
+    """The median of what was measured; None: nothing was."""
+    measured = [value for value in values if value is not None]
+    return median(measured) if measured else None
+
+
+def mean(values: Iterable[float]) -> float | None:
+    """The mean; None: of nothing."""
+    measured = list(values)
+    return fmean(measured) if measured else None
+
+
+def worst(values: Iterable[float | None]) -> float | None:
+    """The largest of what was measured; None: nothing was."""
+    return max((value for value in values if value is not None), default=None)
+
+
+def scaled(seconds: float | None, speed: float) -> float | None:
+    """The device's own time of what was played `speed` times as fast."""
+    return None if seconds is None else seconds * speed
 
 
 def spent(record: dict[str, Any], *phases: str) -> float:

@@ -116,7 +116,7 @@ def demo(context: click.Context, seconds: float, device: str, as_json: bool) -> 
     """Three acts on an embedded engine: what long prompts and prefixes do to latency."""
     console = Console(quiet=as_json)
     plan = Plan(device=device)
-    console.print(f"An 8B model on {plan.hardware.name}, embedded: vLLM's scheduling rules.")
+    console.print(f"An 8B model on a simulated {plan.hardware.name}: vLLM's scheduling rules.")
     console.print("phasegate stands in front of it, as it would before yours.\n")
     try:
         measured = asyncio.run(perform(plan, seconds, console))

@@ -9,11 +9,11 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-READY_S = 20.0
-"""Seconds until a process must answer; both start in about one."""
+READY_S = 60.0
+"""Seconds until a process must answer; both start in about one, on a machine that has nothing else to do."""
 
-SETTLE_S = 8.0
-"""Seconds until a record must be written: settling takes six at most."""
+SETTLE_S = 20.0
+"""Seconds until a record must be written: settling takes six at most, and the machine may be busy."""
 
 POLL_S = 0.05
 """Seconds between two looks at a port or a file."""

@@ -13,8 +13,10 @@ from proxy.cli.acts import (
     TURNS,
     Tempo,
     Theatre,
+    lost,
     reading,
     spent,
+    stalled,
     step_s,
     storm_s,
     tempo,
@@ -24,7 +26,7 @@ from proxy.sim.devices import DEVICES
 from proxy.sim.plan import Plan
 from tests.support.clock import ManualClock
 
-QUICK = Tempo(speed=2.0, calm_s=0.02, long_tokens=50, system_tokens=20, output=40, every_s=0.001)
+QUICK = Tempo(speed=2.0, calm_s=0.02, long_tokens=50, system_tokens=20, output=40, every_s=0.001, pace_s=0.01)
 
 MS = 1_000_000
 
@@ -142,3 +144,39 @@ def test_the_default_show_is_in_real_time_with_30k_prompts() -> None:
 def test_a_joint_phase_counts_as_reading() -> None:
     record = {"phases": {"queue_prefill": {"s": 2.0}}}
     assert (reading(record), spent(record, "queue")) == (2.0, 0.0)
+
+
+class SilentAudience(ScriptedAudience):
+    """Hears every call end, and at most one token of each."""
+
+    def _stamps(self, heard: Heard) -> list[int]:
+        return [heard.wanted_ns + MS] if heard.call.role == "stream" else []
+
+
+class MuteStage(ScriptedStage):
+    """Records that know no token, and an engine that wrote no truth."""
+
+    async def records(self, ids: Sequence[str]) -> dict[str, Any]:
+        return {id: {"phases": {}, "tokens": {"prompt": None, "cached": None}, "tpot_s": None} for id in ids}
+
+    def truths(self, ids: Sequence[str]) -> dict[str, Any]:
+        return {}
+
+
+def test_an_act_in_which_nothing_was_heard_measures_nothing_and_does_not_raise() -> None:
+    mute = Theatre(MuteStage(), SilentAudience(), QUICK, seed=1)  # type: ignore[arg-type]
+    storm = asyncio.run(mute.storm("act", None))
+    assert (storm.calm_gap_s, storm.calm_worst_gap_s, storm.worst_gap_s) == (None, None, None)
+    assert (storm.lost_s, storm.true_lost_s, storm.long_ttft_s, storm.short_ttft_s) == (None, None, None, None)
+    assert (storm.short_calm_ttft_s, storm.short_worst_s) == (None, None)
+    assert (storm.streams, storm.stalled, storm.calm_stalled) == (STREAMS, 0, 0)
+    prefix = asyncio.run(mute.prefix("act", stamped=True))
+    assert (prefix.prompt_tokens, prefix.hit_rate, prefix.ttft_s, prefix.decode_rate) == (0, None, None, None)
+
+
+def test_a_stall_and_a_loss_are_told_against_the_usual_gap() -> None:
+    gaps = [[0.01, 0.06], [0.01, 0.01], []]
+    assert (stalled(gaps, 0.01), stalled(gaps, None)) == (1, 0)
+    assert lost(gaps, 0.01) == pytest.approx(0.025)
+    assert lost(gaps, None) is None
+    assert lost([[]], 0.01) is None
