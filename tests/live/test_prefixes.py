@@ -161,7 +161,7 @@ def silent(need: Callable[[str], None], gate: Gate) -> Iterator[list[tuple[Recor
     engine = Engine("ollama", environment={"OLLAMA_NUM_PARALLEL": "1", "OLLAMA_KEEP_ALIVE": "10m"})
     try:
         proxy = gate(engine.url)
-        until(lambda: proxy.engines()[0]["kind"] == "ollama", 20)
+        until(lambda: proxy.ready, 20)
         yield steadily(lambda number: twice(proxy, random.Random(number), f"again{number}"))
     finally:
         engine.stop()
