@@ -158,8 +158,8 @@ class Probe:
         await self._app.idle()
         (finished,) = (message for message in self._told if isinstance(message, Finished))
         if finished.outcome is Outcome.ENGINE_REJECTED:
-            words = said[:SAID].decode("utf-8", "replace").strip()  # of a prompt of ours: no record may hold them
-            raise ProbeError(f"the engine refuses this request: {words or finished.error}", USAGE)
+            why = said[:SAID].decode("utf-8", "replace").strip()  # of a prompt of ours: no record may hold them
+            raise ProbeError(f"the engine refuses this request: {why or finished.error}", USAGE)
         if finished.outcome is not Outcome.COMPLETED or finished.timeline.first_token_ns is None:
             why = finished.error or f"{finished.outcome}, status {finished.status}, no token"
             raise ProbeError(f"the engine gave no answer: {why}", UNREACHABLE)
