@@ -20,7 +20,7 @@ import httpx
 from aiohttp import ClientError, StreamReader
 from aiohttp.http import HttpProcessingError, RawResponseMessage
 
-from proxy.line import Line
+from proxy.line import HEAD_LIMIT, Line
 
 IDLE_S = 4.0
 """How long an unused connection is kept, seconds: under the 5 s after which uvicorn (vLLM, SGLang) and llama.cpp close
@@ -29,8 +29,6 @@ HAPPY_EYEBALLS_S = 0.25
 """RFC 8305 5: the connection attempt delay."""
 READ_BUFFER = 64 * 1024
 """Bytes; reading from the engine pauses at twice as much that the client did not take."""
-HEAD_LIMIT = 256 * 1024
-"""Bytes of one header line of an answer; generous, for what an engine says is passed on, not judged."""
 HEADERS_LIMIT = 1000
 PORTS = {"http": 80, "https": 443}
 
@@ -64,7 +62,7 @@ class Call(httpx.AsyncByteStream):
 
     async def begin(self, request: httpx.Request) -> RawResponseMessage:
         """Sends the request and returns the answer's head; interim answers (1xx) are swallowed."""
-        self._line.heard = False
+        self._line.expect()
         self._line.set_response_params(
             skip_payload=request.method == "HEAD",
             read_until_eof=True,

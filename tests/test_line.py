@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from proxy.line import Line
+from proxy.line import Line, one_length
 
 
 def test_a_line_that_is_gone_takes_no_bytes() -> None:
@@ -27,3 +27,24 @@ def test_an_error_reaches_whoever_waits_for_the_head() -> None:
             await reading
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("fields", "once"),
+    [
+        ((b"content-length: 2", b"x: 1"), (b"content-length: 2", b"x: 1")),
+        ((b"Content-Length: 2", b"x: 1", b"content-length:2 "), (b"Content-Length: 2", b"x: 1")),
+        ((b"content-length: 2, 2",), (b"content-length: 2",)),
+        ((b"content-length: 2", b"content-length: 3"),) * 2,
+        ((b"content-length: 2, 3",),) * 2,
+        ((b"content-length: 2", b"transfer-encoding: gzip, Chunked"), (b"transfer-encoding: gzip, Chunked",)),
+        ((b"content-length: 2", b"transfer-encoding: gzip"),) * 2,
+        ((b"transfer-encoding: gzip, chunked",),) * 2,
+    ],
+)
+def test_a_length_is_stated_once_where_that_is_clear(fields: tuple[bytes, ...], once: tuple[bytes, ...]) -> None:
+    assert one_length(head_of(fields)) == head_of(once)
+
+
+def head_of(fields: tuple[bytes, ...]) -> bytes:
+    return b"\r\n".join((b"HTTP/1.1 200 OK", *fields, b"", b""))

@@ -312,6 +312,80 @@ def test_garbage_in_a_body_breaks_it_after_the_last_good_byte() -> None:
     served(test, play)
 
 
+@pytest.mark.parametrize("apart", [False, True], ids=["with the head", "in pieces"])
+@pytest.mark.parametrize(
+    ("method", "said", "whole"),
+    [
+        ("POST", OK + b" there", b"hi"),
+        ("POST", OK + b"HTTP/1.1 2", b"hi"),
+        ("POST", CHUNKED + b"2\r\nhi\r\n0\r\n\r\nzz", b"hi"),
+        ("POST", OK + b"HTTP/1.1 200 OK\r\nx: \0\r\ny:", b"hi"),
+        ("POST", b"HTTP/1.1 204 No Content\r\n\r\nhi", b""),
+        ("POST", b"HTTP/1.1 100 Continue\r\n\r\n" + OK + b"zz", b"hi"),
+        ("HEAD", OK, b""),
+    ],
+)
+def test_what_comes_behind_a_whole_answer_does_not_spoil_it(
+    method: str, said: bytes, whole: bytes, apart: bool
+) -> None:
+    async def play(peer: Peer) -> None:
+        await peer.request(4)
+        for at in range(0, len(said), 7 if apart else len(said)):
+            peer.say(said[at : at + (7 if apart else len(said))])
+            await asyncio.sleep(0.001)
+        await peer.gone()
+
+    async def test(session: Session) -> None:
+        assert await session.ask(method=method) == whole
+        assert await session.ask(method=method) == whole
+
+    served(test, play)
+
+
+def test_an_empty_line_behind_an_answer_is_nothing() -> None:
+    async def play(peer: Peer) -> None:
+        while True:
+            await peer.request(4)
+            peer.say(CHUNKED + b"2\r\nhi\r\n0\r\n\r\n\r\n")
+
+    async def test(session: Session) -> None:
+        assert await session.ask() == b"hi"
+        assert await session.ask() == b"hi"
+
+    served(test, play)
+
+
+def test_a_good_chunk_comes_before_garbage_of_the_same_read() -> None:
+    async def play(peer: Peer) -> None:
+        await peer.request(4)
+        peer.say(CHUNKED + b"2\r\nhi\r\nzz\r\n")
+
+    async def test(session: Session) -> None:
+        chunks, error = await broken(session)
+        assert (chunks, type(error)) == ([b"hi"], EngineBroke)
+
+    served(test, play)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nx: y\r\nContent-Length: 2\r\n\r\nhi",
+        b"HTTP/1.1 200 OK\r\ncontent-length: 2, 2\r\n\r\nhi",
+        b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\ntransfer-encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n",
+    ],
+)
+def test_a_length_said_twice_is_a_length_where_it_is_clear(head: bytes) -> None:
+    async def play(peer: Peer) -> None:
+        await peer.request(4)
+        peer.say(head)
+
+    async def test(session: Session) -> None:
+        assert await session.ask() == b"hi"
+
+    served(test, play)
+
+
 def test_a_reset_is_no_end_of_a_body_that_ends_with_its_connection() -> None:
     read = asyncio.Event()
 
