@@ -55,7 +55,7 @@ class Upstream(Section, frozen=True):
     name: str = ""
     """Label in records and metrics; empty: host and port of the url."""
     kind: Kind = "auto"
-    """Engine type; `auto` finds out."""
+    """Engine type: `openai`, `vllm`, `sglang`, `llamacpp`, `ollama`; `auto` finds out."""
     models: tuple[str, ...] = ()
     """Models it serves; empty: what it lists."""
     api_key: str = ""
@@ -152,7 +152,7 @@ class Limit(Section, frozen=True):
     kinds: tuple[str, ...] = ()
     """`chat`, `completion`, `generate`, `embed`, ...; empty: all."""
     per: tuple[Literal["engine", "model", "tenant"], ...] = ()
-    """Count for each of these by itself; empty: one counter for all."""
+    """Count for each `engine`, `model` or `tenant` by itself; empty: one counter for all."""
     max_prompt_tokens: int | None = None
     """Longest prompt. Nothing inside the count's error is refused."""
     max_output_tokens: int | None = None
@@ -208,7 +208,7 @@ class Settings(Section, frozen=True):
     quiet: bool = False
     """No line per request on the terminal."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
-    """Least level that is logged (to stderr)."""
+    """Least level that is logged (to stderr): `debug`, `info`, `warning` or `error`."""
     log_json: bool = False
     """Log lines as JSON."""
     body_limit_bytes: int = 64 * 1024 * 1024
@@ -233,8 +233,9 @@ class Settings(Section, frozen=True):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for key in ("listen", "admin"):
-            split_address(getattr(self, key), key)
+        addresses = [split_address(getattr(self, key), key) for key in ("listen", "admin")]
+        if addresses[0] == addresses[1] and addresses[0][1]:  # port 0 is a free one, another each time
+            raise ValueError(f"admin: {self.admin!r} is the address of listen too; give each its own")
         labels = [engine.label for engine in self.upstream]
         for label in labels:
             if labels.count(label) > 1:
@@ -359,19 +360,30 @@ def _explain(message: str, origins: Mapping[str, str]) -> str:
     """msgspec's message, turned round: key first, then what is wrong with it, then where it came from."""
     what, _, where = message.partition(" - at `$.")
     path = re.sub(r"\[(\d+|\.\.\.)\]", "", where.rstrip("`"))
+    if what.startswith("Invalid enum value"):
+        what = f"{what.removeprefix('Invalid enum value ')} is none of {', '.join(_choices(path))}"
     inner = re.match(r"(?:Object contains unknown field `(.+)`|(\w+): (.*))", what, re.DOTALL)
     if inner is None:
         return f"{path}: {what}{_from(path, origins)}"
     key = f"{path}.{inner[1] or inner[2]}".lstrip(".")
-    wrong = inner[3] or f"unknown setting{_nearest(key, [*_known(Settings)])}"
+    wrong = inner[3] or f"unknown setting{_nearest(key, [*dict(_known(Settings))])}"
     return f"{key}: {wrong}{_from(key, origins)}"
 
 
-def _known(section: type[Section], path: str = "") -> Iterator[str]:
-    """Every dotted key, those inside lists of tables too."""
+def _known(section: type[Section], path: str = "") -> Iterator[tuple[str, Any]]:
+    """Every dotted key and its type, those inside lists of tables too."""
     for key, kind in _schema(section, path):
         item = get_args(kind)[0] if get_origin(kind) is tuple else None
-        yield from _known(item, f"{key}.") if isinstance(item, type) and issubclass(item, Section) else (key,)
+        if isinstance(item, type) and issubclass(item, Section):
+            yield from _known(item, f"{key}.")
+        else:
+            yield key, kind
+
+
+def _choices(key: str) -> tuple[str, ...]:
+    """The words that a setting, or each item of its list, is one of."""
+    kind = dict(_known(Settings))[key]
+    return get_args(get_args(kind)[0] if get_origin(kind) is tuple else kind)
 
 
 def _from(key: str, origins: Mapping[str, str]) -> str:

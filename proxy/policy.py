@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 
 from proxy.admission.keyring import BadKeyFile, Keyring, loads
-from proxy.admission.rules import Rule
+from proxy.admission.rules import LIMITS, Rule
 from proxy.admission.tenants import Tenants
 from proxy.config import ConfigError, Settings
 
@@ -20,6 +20,20 @@ def rules(settings: Settings) -> tuple[Rule, ...]:
         except ValueError as error:
             raise ConfigError(f"limit.{error} (limit {limit.name!r})") from None
     return tuple(made)
+
+
+def purposeful(settings: Settings) -> None:
+    """Raises ConfigError for a limit that could never have a say."""
+    known = settings.tenants.keys_file or settings.tenants.header
+    for limit in settings.limit:
+        if not limit.within_window and all(getattr(limit, name) is None for name in LIMITS):
+            raise ConfigError(
+                f"limit {limit.name!r}: limits nothing; give it one of {', '.join(LIMITS)}, within_window"
+            )
+        if limit.tenants and not known:
+            raise ConfigError(
+                f"limit.tenants: nobody is a tenant without tenants.keys_file or tenants.header (limit {limit.name!r})"
+            )
 
 
 def tenants(settings: Settings) -> Tenants:

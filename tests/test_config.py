@@ -74,7 +74,19 @@ def test_a_list_of_words_can_come_from_the_environment():
         ({}, {"upstream": [{"url": "ftp://x"}]}, r"upstream\.url: .* is not http"),
         ({}, {"upstream": [{"url": "http://x:1/v1"}]}, r"upstream\.url: .* has a path"),
         ({}, {"upstream": [{"url": "http://u:p@x:1"}]}, r"upstream\.url: holds credentials"),
-        ({}, {"upstream": [{"url": "http://x:1", "kind": "tgi"}]}, r"upstream\.kind: "),
+        (
+            {},
+            {"upstream": [{"url": "http://x:1", "kind": "tgi"}]},
+            r"upstream\.kind: 'tgi' is none of auto, openai, vllm,",
+        ),
+        (
+            {},
+            {"limit": [{"name": "r", "mode": "watch"}]},
+            r"limit\.mode: 'watch' is none of off, observe, enforce \(fl",
+        ),
+        ({}, {"limit": [{"name": "r", "per": ["user"]}]}, r"limit\.per: 'user' is none of engine, model, tenant"),
+        ({}, {"log_level": "loud"}, r"^log_level: 'loud' is none of debug, info, warning, error \(flag\)$"),
+        ({}, {"listen": "a:1", "admin": "a:1"}, r"^admin: 'a:1' is the address of listen too; give each its own \(fl"),
         ({}, {"upstream": [{"url": "http://x:1"}, {"url": "http://x:1"}]}, r"upstream: two engines are named 'x:1'"),
         ({}, {"limit": [{"name": "r"}, {"name": "r"}]}, r"limit: two limits have the same name"),
     ],
@@ -145,3 +157,7 @@ def test_secrets_are_masked_and_everything_else_is_shown():
 )
 def test_addresses_are_host_and_port(text: str, address: tuple[str, int]):
     assert split_address(text, "listen") == address
+
+
+def test_a_free_port_for_each_is_no_clash():
+    assert Settings(listen="127.0.0.1:0", admin="127.0.0.1:0").admin == "127.0.0.1:0"

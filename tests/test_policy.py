@@ -6,7 +6,7 @@ import pytest
 
 from proxy.admission.keyring import Keyring
 from proxy.config import ConfigError, Limit, Settings, Tenants
-from proxy.policy import rules, tenants
+from proxy.policy import purposeful, rules, tenants
 
 
 def test_every_limit_becomes_a_rule_with_the_same_values() -> None:
@@ -21,6 +21,25 @@ def test_a_limit_that_cannot_stand_is_named_by_key_and_name() -> None:
     settings = Settings(limit=(Limit(name="none", max_concurrency=0),))
     with pytest.raises(ConfigError, match=r"^limit\.max_concurrency: 0 is less than 1 \(limit 'none'\)$"):
         rules(settings)
+
+
+@pytest.mark.parametrize(
+    ("limit", "message"),
+    [
+        (Limit(name="idle", cap_output=True), r"^limit 'idle': limits nothing; give it one of max_prompt_tokens, "),
+        (Limit(name="gold", max_concurrency=1, tenants=("a",)), r"^limit\.tenants: nobody is a tenant .*'gold'\)$"),
+    ],
+    ids=["nothing", "nobody"],
+)
+def test_a_limit_that_never_has_a_say_is_named(limit: Limit, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        purposeful(Settings(limit=(limit,)))
+
+
+@pytest.mark.parametrize("told", [Tenants(keys_file="keys.json"), Tenants(header="x-tenant")], ids=["keys", "header"])
+def test_a_limit_that_can_have_a_say_stands(told: Tenants) -> None:
+    window = Limit(name="window", within_window=True)
+    purposeful(Settings(tenants=told, limit=(window, Limit(name="gold", max_concurrency=1, tenants=("a",)))))
 
 
 def test_without_settings_there_are_no_tenants() -> None:

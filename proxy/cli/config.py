@@ -10,10 +10,11 @@ from typing import Any
 import click
 
 from proxy.cli import USAGE
+from proxy.cli.footing import concerns
 from proxy.cli.keys import keys
-from proxy.config import ConfigError, Loaded, leaves, load, masked
+from proxy.config import ConfigError, Loaded, Settings, leaves, load, masked
 from proxy.declared import CHANGES
-from proxy.policy import rules, tenants
+from proxy.policy import purposeful, rules, tenants
 
 FILE = click.Path(dir_okay=False, path_type=Path)
 
@@ -23,6 +24,7 @@ def read(file: Path | None, flags: Mapping[str, Any]) -> Loaded:
     result = load(file, os.environ, flags)
     rules(result.settings)
     tenants(result.settings)
+    purposeful(result.settings)
     return result
 
 
@@ -35,6 +37,12 @@ def loaded(file: Path | None, flags: Mapping[str, Any]) -> Loaded:
         sys.exit(USAGE)
 
 
+def warn(settings: Settings) -> None:
+    """Says on stderr what can stand, and is hardly what was meant."""
+    for concern in concerns(settings):
+        click.echo(f"phasegate: warning: {concern}", err=True)
+
+
 @click.group()
 def config() -> None:
     """Check or print the settings."""
@@ -45,7 +53,7 @@ def config() -> None:
 @click.option("--config", "option", type=FILE, help="TOML file; the same as the argument.")
 def check(file: Path | None, option: Path | None) -> None:
     """Say whether the settings can stand (exit code 2 if not)."""
-    loaded(file or option, {})
+    warn(loaded(file or option, {}).settings)
     click.echo("ok")
 
 

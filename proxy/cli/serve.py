@@ -8,7 +8,8 @@ import click
 import uvloop
 
 from proxy.cli import USAGE
-from proxy.cli.config import FILE, loaded, read
+from proxy.cli.config import FILE, loaded, read, warn
+from proxy.cli.footing import stand
 from proxy.cli.service import Service
 from proxy.collector import calm
 from proxy.config import ConfigError, Settings
@@ -53,9 +54,11 @@ def serve(
 
 async def _serve(settings: Settings, reread: Callable[[], Settings]) -> int:
     try:
+        stand(settings)
         service = Service(settings, reread)
     except (ConfigError, OSError) as error:  # a CA file, a vocabulary: read where they are needed
         click.echo(f"phasegate: {error}", err=True)
         return USAGE
+    warn(settings)
     calm()
     return await service.run()

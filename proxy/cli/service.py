@@ -19,6 +19,7 @@ import structlog
 
 from proxy.app import DataApp
 from proxy.cli import USAGE
+from proxy.cli.footing import claim
 from proxy.cli.listener import Listener
 from proxy.clock import SystemClock
 from proxy.config import ConfigError, Settings, Upstream, masked, split_address
@@ -31,6 +32,16 @@ from proxy.transport import Wire
 
 USUAL = {11434: "Ollama", 8000: "vLLM", 8080: "llama.cpp", 30000: "SGLang"}
 """Where engines listen by default; looked at when no engine is configured."""
+
+CLIENTS = (
+    (
+        frozenset({"openai", "vllm", "sglang", "llamacpp", "ollama"}),
+        "OpenAI clients      export OPENAI_BASE_URL=http://{}/v1",
+    ),
+    (frozenset({"ollama", "vllm", "llamacpp"}), "Anthropic clients   export ANTHROPIC_BASE_URL=http://{}"),
+    (frozenset({"ollama"}), "Ollama clients      export OLLAMA_HOST=http://{}"),
+)
+"""Kinds of engines, and how clients are pointed to them; each is said too while no engine was found."""
 
 CUT_S = 2.0
 """How long exchanges that were cut may take to end; each needs one turn of the loop."""
@@ -72,10 +83,7 @@ class Service:
     async def run(self) -> int:
         """Serves until told to stop. The exit code."""
         self._app.remember()
-        try:
-            await self._listener.start()
-        except OSError as error:
-            click.echo(f"phasegate: cannot listen on {self._settings.listen}: {error.strerror or error}", err=True)
+        if not await self._listen():
             return USAGE
         self._on_signals()
         office = asyncio.create_task(self._office.run())
@@ -89,6 +97,7 @@ class Service:
         for task in tasks:
             task.add_done_callback(_died)
         await self._stops.get()
+        log.info("draining", in_flight=self._app.in_flight)
         await self._drain()
         for task in tasks:
             task.cancel()
@@ -97,6 +106,19 @@ class Service:
         await self._office.stop()
         await office
         return 0
+
+    async def _listen(self) -> bool:
+        """Whether both addresses can be had; the office, which is yet to start, finds its own free."""
+        address = self._settings.listen
+        try:
+            await self._listener.start()
+            address = self._settings.admin
+            claim(address, "admin")  # after ours is bound: the two may overlap without being the same
+        except OSError as error:
+            click.echo(f"phasegate: cannot listen on {address}: {error.strerror or error}", err=True)
+            self._listener.stop_accepting()
+            return False
+        return True
 
     async def _drain(self) -> None:
         """Not ready at once; running streams may finish; what is left is cut."""
@@ -141,7 +163,7 @@ class Service:
             log.error("reload_refused", reason=str(error))
         else:
             self._reloaded = "ok"
-            log.info("reloaded", limits=len(settings.limit))
+            log.info("reloaded", limits=len(settings.limit), scope="limits and keys alone; the rest needs a restart")
 
     def _state(self) -> Pulse:
         return replace(
@@ -162,8 +184,8 @@ class Service:
         if silent and not (engines and self._searching):
             yield f"  no answer yet from {', '.join(map(_place, silent))}; looking again until there is"
         yield "  point clients here:"
-        yield f"    OpenAI clients   export OPENAI_BASE_URL=http://{data}/v1"
-        yield f"    Ollama clients   export OLLAMA_HOST=http://{data}"
+        kinds = {engine.kind for engine in engines}
+        yield from (f"    {line.format(data)}" for fitting, line in CLIENTS if not kinds or kinds & fitting)
 
 
 def _died(task: asyncio.Task[None]) -> None:

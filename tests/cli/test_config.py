@@ -30,3 +30,17 @@ def test_print_shows_every_setting_its_origin_if_asked_and_no_secret(origin: boo
     assert "sk-secret" not in result.output
     assert ('admin_token = "********"  # environment PHASEGATE_ADMIN_TOKEN' in result.output) is origin
     assert "timeouts.idle_s = 300.0" in result.output
+
+
+def test_check_warns_of_an_admin_listener_that_refuses_everybody():
+    result = run("check", PHASEGATE_ADMIN="0.0.0.0:1")
+    assert (result.exit_code, result.stdout) == (0, "ok\n")
+    assert "warning: admin listens on 0.0.0.0:1 without admin_token" in result.stderr
+
+
+def test_check_refuses_a_limit_that_limits_nothing(tmp_path: Path):
+    file = tmp_path / "phasegate.toml"
+    file.write_text('[[limit]]\nname = "idle"\n')
+    result = run("check", str(file))
+    assert result.exit_code == 2
+    assert "limit 'idle': limits nothing" in result.stderr

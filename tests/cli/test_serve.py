@@ -73,6 +73,14 @@ def test_settings_are_read_anew_with_the_same_flags(started: list[Served], tmp_p
         service.reread()
 
 
+def test_an_admin_listener_that_refuses_everybody_starts_with_a_warning(started: list[Served]) -> None:
+    result = serve("--admin", "0.0.0.0:1")
+    assert (result.exit_code, len(started)) == (7, 1)
+    assert result.stderr == (
+        "phasegate: warning: admin listens on 0.0.0.0:1 without admin_token: every request will be refused\n"
+    )
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -80,8 +88,11 @@ def test_settings_are_read_anew_with_the_same_flags(started: list[Served], tmp_p
         (("--listen", "nonsense"), "listen: 'nonsense' is not HOST:PORT"),
         (("--upstream", "http://a:1/v1"), "has a path"),
         (("--config", "/nowhere.toml"), "/nowhere.toml: No such file"),
+        (("--records", "/nope/x.jsonl"), "records: cannot write /nope/x.jsonl: there is no directory /nope"),
+        (("--store", "/nope/x.db"), "store: cannot write /nope/x.db: there is no directory /nope"),
+        (("--listen", "127.0.0.1:9", "--admin", "127.0.0.1:9"), "admin: '127.0.0.1:9' is the address of listen too"),
     ],
-    ids=["workers", "address", "engine", "file"],
+    ids=["workers", "address", "engine", "file", "records", "store", "same"],
 )
 def test_what_cannot_start_says_why(started: list[Served], arguments: tuple[str, ...], says: str) -> None:
     result = serve(*arguments)
@@ -95,8 +106,9 @@ def test_what_cannot_start_says_why(started: list[Served], arguments: tuple[str,
     [
         ('[[upstream]]\nurl = "https://a:1"\nca_file = "/nowhere.pem"\n', "No such file"),
         ('[tokens]\nmodels = {m = "/nowhere.json"}\n', "tokens.models: cannot read /nowhere.json"),
+        ('[prefixes]\nkey_file = "/nope/key"\n', "prefixes.key_file: [Errno 2] No such file or directory: '/nope/key'"),
     ],
-    ids=["ca_file", "tokenizer"],
+    ids=["ca_file", "tokenizer", "key_file"],
 )
 def test_a_file_that_the_settings_name_must_be_there(tmp_path: Path, content: str, says: str) -> None:
     file = tmp_path / "phasegate.toml"

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import os
+import re
 import signal
 import socket
 from collections.abc import AsyncIterator, Callable
@@ -169,6 +170,8 @@ def test_limits_are_read_anew_and_what_cannot_stand_changes_nothing(tmp_path: Pa
     assert [(entry["event"], entry.get("reason")) for entry in logs if "reload" in entry["event"]] == [
         ("reloaded", None), ("reload_refused", "limit.max_concurrency: 0"),
     ]  # fmt: skip
+    (done,) = (entry for entry in logs if entry["event"] == "reloaded")
+    assert done["scope"] == "limits and keys alone; the rest needs a restart"
 
 
 def test_an_address_that_is_taken_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -179,6 +182,33 @@ def test_an_address_that_is_taken_is_said(tmp_path: Path, capsys: pytest.Capture
             assert f"cannot listen on {listen}" in capsys.readouterr().err
 
     run(test)
+
+
+def test_an_admin_address_that_is_taken_is_said_and_the_other_is_free_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def test() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            listen, admin = f"127.0.0.1:{free_port()}", f"127.0.0.1:{taken.getsockname()[1]}"
+            assert await Service(Settings(listen=listen, admin=admin, quiet=True), unread).run() == USAGE
+            assert f"cannot listen on {admin}: Address already in use" in capsys.readouterr().err
+            with pytest.raises(ConnectionError):
+                await SocketClient("127.0.0.1", int(listen.rpartition(":")[2])).ask(CHAT)
+
+    run(test)
+
+
+def test_a_drain_is_logged_with_what_is_in_flight(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with running(SLOW, tmp_path) as it:
+            asking = asyncio.create_task(it.ask())
+            await it.asked(1)
+            stop()
+            await asking
+
+    with capture_logs() as logs:
+        run(test)
+    assert [entry["in_flight"] for entry in logs if entry["event"] == "draining"] == [1]
 
 
 def test_what_must_outlive_a_restart_is_written_now_and_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -241,8 +271,24 @@ def test_the_banner_names_what_was_found_and_where_to_point_clients() -> None:
     said = banner(settings, gpu=Fingerprint("vllm", "0.32.0", models=tuple("abcdef"), answers=True))
     assert "  gpu  vllm 0.32.0  a, b, c, d and 2 more\n" in said
     assert "export OPENAI_BASE_URL=http://127.0.0.1:9/v1\n" in said
-    assert said.endswith("export OLLAMA_HOST=http://127.0.0.1:9")
+    assert said.endswith("export ANTHROPIC_BASE_URL=http://127.0.0.1:9")
     assert "no answer" not in said
+
+
+@pytest.mark.parametrize(
+    ("kind", "names"),
+    [
+        ("ollama", ["OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", "OLLAMA_HOST"]),
+        ("llamacpp", ["OPENAI_BASE_URL", "ANTHROPIC_BASE_URL"]),
+        ("sglang", ["OPENAI_BASE_URL"]),
+        ("openai", ["OPENAI_BASE_URL"]),
+        (None, ["OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", "OLLAMA_HOST"]),
+    ],
+)
+def test_the_banner_names_the_clients_that_the_engines_can_serve(kind: str | None, names: list[str]) -> None:
+    settings = Settings(upstream=(Upstream(url="http://a:1", name="e"),))
+    said = banner(settings, **({"e": Fingerprint(kind, answers=True)} if kind else {}))
+    assert re.findall(r"export (\w+)=", said) == names
 
 
 def test_the_banner_names_who_does_not_answer_yet() -> None:

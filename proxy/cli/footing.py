@@ -1,0 +1,51 @@
+"""What must hold before anything starts: files that can be written, an admin address that is free."""
+
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+from proxy.config import ConfigError, Settings, split_address
+from proxy.office.guard import is_loopback
+
+FILES = ("records", "store", "state")
+"""Settings that name a file which is written while requests run. Its disk may fill later: that is a counted loss."""
+
+BESIDE = ("store", "state")
+"""These need a writable directory too: a log beside the store, a new state that takes the place of the old one."""
+
+
+def stand(settings: Settings) -> None:
+    """Raises ConfigError, which names the key, where a file could not be written from the first. Makes none."""
+    for key in FILES:
+        name: str = getattr(settings, key)
+        trouble = _trouble(Path(name), beside=key in BESIDE) if name else None
+        if trouble is not None:
+            raise ConfigError(f"{key}: cannot write {name}: {trouble}")
+
+
+def concerns(settings: Settings) -> Iterator[str]:
+    """What can stand, and is hardly what was meant."""
+    if not settings.admin_token and not is_loopback(split_address(settings.admin, "admin")[0]):
+        yield f"admin listens on {settings.admin} without admin_token: every request will be refused"
+
+
+def claim(address: str, key: str) -> None:
+    """Binds the address and lets it go again. Raises OSError where a listener could not have it."""
+    host, port = split_address(address, key)
+    with socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET):
+        pass
+
+
+def _trouble(path: Path, *, beside: bool) -> str | None:
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC))
+    except FileNotFoundError:
+        beside = True
+    except OSError as error:
+        return error.strerror
+    if not beside:
+        return None
+    if not path.parent.is_dir():
+        return f"there is no directory {path.parent}"
+    return None if os.access(path.parent, os.W_OK | os.X_OK) else f"no file can be made in {path.parent}"

@@ -1,0 +1,81 @@
+"""What cannot be written or listened on is said before anything starts."""
+
+import os
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from proxy.cli.footing import claim, concerns, stand
+from proxy.config import ConfigError, Settings
+
+
+def settings(key: str, path: Path) -> Settings:
+    given: dict[str, Any] = {key: str(path)}
+    return Settings(**given)
+
+
+@pytest.mark.parametrize("key", ["records", "store", "state"])
+def test_a_file_that_can_be_made_stands_and_is_not_made_yet(key: str, tmp_path: Path) -> None:
+    stand(settings(key, tmp_path / "file"))
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "file").write_bytes(b"kept")
+    stand(settings(key, tmp_path / "file"))
+    assert (tmp_path / "file").read_bytes() == b"kept"
+    stand(Settings())
+
+
+@pytest.mark.parametrize("key", ["records", "store", "state"])
+def test_a_directory_that_is_not_there_is_named_with_the_key(key: str, tmp_path: Path) -> None:
+    file = tmp_path / "gone" / "file"
+    with pytest.raises(ConfigError) as error:
+        stand(settings(key, file))
+    assert str(error.value) == f"{key}: cannot write {file}: there is no directory {file.parent}"
+
+
+@pytest.mark.parametrize("key", ["records", "store", "state"])
+def test_a_directory_is_no_file(key: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=f"^{key}: .*Is a directory"):
+        stand(settings(key, tmp_path))
+
+
+@pytest.mark.parametrize(("key", "beside"), [("records", False), ("store", True), ("state", True)])
+def test_a_closed_directory_hurts_what_needs_files_beside(
+    key: str, beside: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # root may write anywhere
+    file = tmp_path / "file"
+    with pytest.raises(ConfigError, match=f"^{key}: .*no file can be made in"):
+        stand(settings(key, file))
+    file.touch()
+    if beside:
+        with pytest.raises(ConfigError, match="no file can be made in"):
+            stand(settings(key, file))
+    else:
+        stand(settings(key, file))
+
+
+@pytest.mark.parametrize(
+    ("given", "warned"),
+    [
+        (Settings(), False),
+        (Settings(admin="localhost:1"), False),
+        (Settings(admin="[::1]:1"), False),
+        (Settings(admin="0.0.0.0:1"), True),
+        (Settings(admin="0.0.0.0:1", admin_token="t"), False),
+    ],
+    ids=["default", "localhost", "ipv6", "everywhere", "token"],
+)
+def test_an_admin_listener_that_would_refuse_everybody_is_warned_of(given: Settings, warned: bool) -> None:
+    said = ["admin listens on 0.0.0.0:1 without admin_token: every request will be refused"]
+    assert list(concerns(given)) == (said if warned else [])
+
+
+def test_an_address_that_is_free_is_claimed_and_free_again() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        with pytest.raises(OSError, match="in use"):
+            claim(address, "admin")
+    claim(address, "admin")
+    claim(address, "admin")
