@@ -93,7 +93,7 @@ def plain(heard: Sequence[Heard], now_ns: int) -> str:
     streams = [one for one in heard if one.call.role == "stream" and not one.done and one.stamps]
     rates = [rate(one.stamps, now_ns) for one in streams]
     said = [f"{len(rates)} streams, slowest {min(rates):4d} tok/s"] if rates else []
-    return "  " + "; ".join([*said, *others(heard)])
+    return "  " + "   ".join([*said, *others(heard)])
 
 
 def others(heard: Sequence[Heard]) -> list[str]:
@@ -130,7 +130,9 @@ def storm_table(storm: Storm) -> Table:
     gaps = times(storm.calm_gap_s, storm.worst_gap_s)
     firsts = times(storm.short_calm_ttft_s, storm.short_worst_s)
     table.add_row("gap between two tokens", gaps[0], f"up to {gaps[1]}")
-    table.add_row("streams that stood still", str(storm.calm_stalled), f"{storm.stalled} of {storm.streams}")
+    table.add_row(
+        "streams that stood still", f"{storm.calm_stalled} of {storm.streams}", f"{storm.stalled} of {storm.streams}"
+    )
     table.add_row("first token of a question", firsts[0], f"up to {firsts[1]}")
     return table
 

@@ -232,6 +232,6 @@ def test_the_plain_line_has_the_same_in_one_line() -> None:
     cast = [heard("stream", 1.2, 1.4), heard("long", 1.5)]
     assert (
         programme.plain(cast, 2 * SECOND)
-        == "  1 streams, slowest    2 tok/s; long prompts  1 of  1, first token within  1.50 s"
+        == "  1 streams, slowest    2 tok/s   long prompts  1 of  1, first token within  1.50 s"
     )
     assert programme.plain([], 0) == "  "
