@@ -6,8 +6,9 @@ from typing import Protocol
 
 from proxy.events import Said
 from proxy.prefixes.canon import Encode, Segment
-from proxy.prefixes.chains import TOKEN, Chain, Chains, Generations, pack
+from proxy.prefixes.chains import TOKEN, Chain, Chains, pack
 from proxy.prefixes.ledger import Sight
+from proxy.prefixes.lines import Lines
 from proxy.prefixes.shadow import BlockShadow, SlotShadow
 from proxy.records import PrefixVerdict, Prompt
 
@@ -16,15 +17,6 @@ BLOCK = 16
 
 UNFILLED = 1
 """Blocks that hold nothing to find: the last one of a prompt is seldom full, and is the first to be taken again."""
-
-LINES = 200_000
-"""Lines of text remembered (by hash) in each of two generations, to know text again behind another beginning."""
-
-LINE = 16
-"""Characters of a line that is worth remembering."""
-
-PROBED = 500
-"""Lines of one text that are looked at; of longer texts every second, third, ... line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +60,7 @@ class Texts:
         self.secret = secret
         self._encode = encode
         self._chains: dict[int, Chains] = {}
-        self._lines: Generations[bool] = Generations(LINES)
+        self._lines = Lines()
 
     def chains(self, block: int) -> Chains:
         """The chains of one block size."""
@@ -77,27 +69,13 @@ class Texts:
         return self._chains[block]
 
     def repeated(self, reading: Reading, behind: int) -> int:
-        """Tokens behind the first `behind` that stand in lines seen before, about. The lines are seen from now on."""
+        """Tokens behind the first `behind` that stand in text seen before, about. The text is seen from now on."""
         found, at = 0.0, 0
         for segment, size in zip(reading.segments, reading.chains[0].sizes, strict=False):
             at += size
             if at > behind and segment.role and not segment.marker:
-                found += self._known(reading.root, segment.text) * min(size, at - behind)
+                found += self._lines.known(reading.root, segment.text) * min(size, at - behind)
         return int(found)
-
-    def _known(self, root: int, text: str) -> float:
-        """The share of a text that stands in lines seen before."""
-        lines = text.splitlines()
-        seen = total = 0
-        for line in lines[:: 1 + len(lines) // PROBED]:
-            if len(line) >= LINE:
-                key = hash((root, line))
-                total += len(line)
-                if self._lines.get(key):
-                    seen += len(line)
-                else:
-                    self._lines.put(key, True)
-        return seen / total if total else 0.0
 
 
 class Cache(Protocol):

@@ -20,6 +20,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from proxy.events import Said
 from proxy.prefixes.audit import Audit
 from proxy.prefixes.caches import Blocks, Texts
 from proxy.prefixes.offline import Offline
@@ -153,7 +154,7 @@ def quickest(audit: Audit, asked: list[RequestFacts], skip: int = 1) -> float:
         audit.predict(str(number), one, 0)
         audit.dispatched(str(number), one, 0)
         spent.append(time.thread_time_ns() - begin)
-        audit.ended(str(number), "", None)
+        audit.ended(str(number), Said(), None)
     later = sorted(spent[skip:])
     return later[len(later) // 4] / 1e3
 

@@ -1,7 +1,7 @@
 import pytest
 
 from proxy.events import Said
-from proxy.prefixes.caches import LINE, PROBED, Blocks, Reading, Slots, Texts, cache_of, replicas_of
+from proxy.prefixes.caches import Blocks, Reading, Slots, Texts, cache_of, replicas_of
 from proxy.prefixes.canon import render
 from proxy.prefixes.ledger import Sight
 from proxy.records import PrefixVerdict, Prompt
@@ -30,18 +30,6 @@ def test_lines_seen_before_are_known_again(texts):
     again = reading(texts, f"two, another\n{line}")
     assert 0.7 * len(line) < texts.repeated(again, 0) <= again.sight.tokens
     assert texts.repeated(again, again.sight.tokens) == 0
-
-
-def test_short_lines_are_not_remembered(texts):
-    short = "\n".join("x" * (LINE - 1) for _ in range(5))
-    assert texts.repeated(reading(texts, short), 0) == 0
-    assert texts.repeated(reading(texts, short), 0) == 0
-
-
-def test_of_very_many_lines_some_are_looked_at(texts):
-    many = "\n".join(f"line number {k:06} of a long file" for k in range(4 * PROBED))
-    texts.repeated(reading(texts, many), 0)
-    assert len(texts._lines._young) <= PROBED
 
 
 def test_chains_of_one_block_size_are_shared(texts):
