@@ -1,8 +1,11 @@
 """One line per request for the terminal: what `ollama run --verbose` would say, for every client at once.
 
-    12:01:07 llama3.2 chat  1,031+172 tok (912 cached)  queue 0.00  load 0.00  prefill 0.31  decode 4.20 s  41 tok/s
+    12:01:07 llama3.2 chat  1,031+172 tok (912 cached)  queue 0.05  prefill 0.31  decode 4.20 s  41 tok/s
 
-Only what is known is shown; a joint phase is shown under its joint name, an inferred number with a `~`.
+Only what is known is shown; a joint phase is shown under its joint name, an inferred number with a `~`. A request that
+the door refused says by which rule, for what reason, and whose it was:
+
+    12:01:08 llama3.2 chat  ~1,031 tok  total 0.001 s  shed 429 gold.requests_per_minute rate_requests tenant=acme
 """
 
 from datetime import datetime
@@ -22,11 +25,12 @@ NAMES = {
     "engine": "engine",
 }
 """Phases that are shown, and how they are called; the others are the small change of a request."""
-ALWAYS = frozenset({"queue", "load", "prefill", "decode"})
-"""Shown when known, even at 0; the others from SMALL_NS on."""
 MILLISECOND_NS = 1_000_000
 SMALL_NS = 5 * MILLISECOND_NS
-MODEL_CHARS = 40
+"""A shorter phase is noise on a line for people, and is left out beside longer ones."""
+NAME_CHARS = 40
+REFUSALS = frozenset({Outcome.SHED, Outcome.REFUSED, Outcome.QUEUE_TIMEOUT})
+"""Ends at the door."""
 
 
 class LiveExporter:
@@ -61,13 +65,28 @@ def line(record: RequestRecord) -> str:
     """The record as one line of plain text, safe to print: a model's name comes from outside."""
     finished = record.finished
     stamp = datetime.fromtimestamp(finished.timeline.at_s).strftime("%H:%M:%S")
-    model = "".join(char for char in finished.facts.model or "-" if char.isprintable())[:MODEL_CHARS]
-    parts = [f"{stamp} {model} {finished.facts.kind}", _tokens(finished), *_phases(record)]
+    parts = [f"{stamp} {_safe(finished.facts.model or '-')} {finished.facts.kind}", _tokens(finished), *_phases(record)]
     if record.breakdown.decode_rate is not None:
         parts.append(f"{record.breakdown.decode_rate:.3g} tok/s")
     if finished.outcome is not Outcome.COMPLETED:
-        parts.append(f"{finished.outcome.value} {finished.status or ''}".rstrip())
+        parts.append(f"{finished.outcome.value} {finished.status or ''}".rstrip() + _refusal(finished))
+    elif finished.admission.mode == "observe" and finished.admission.rule:
+        parts.append(f"would shed: {_safe(finished.admission.rule)}")
     return "  ".join(part for part in (*parts, *record.findings) if part)
+
+
+def _refusal(finished: Finished) -> str:
+    """What the door refused by, and whose request it was."""
+    verdict, tenant = finished.admission, finished.tenant
+    if finished.outcome not in REFUSALS:
+        return ""
+    said = (verdict.rule, verdict.reason, f"tenant={tenant}" if tenant else None)
+    return "".join(f" {_safe(word)}" for word in said if word)
+
+
+def _safe(text: str) -> str:
+    """Names come from outside."""
+    return "".join(char for char in text if char.isprintable())[:NAME_CHARS]
 
 
 def _tokens(finished: Finished) -> str:
@@ -83,7 +102,9 @@ def _tokens(finished: Finished) -> str:
 
 def _phases(record: RequestRecord) -> list[str]:
     """The phases worth showing, the unit once; the total where no phase is."""
-    shown = [phase for phase in record.breakdown.phases if _worth(phase)]
+    named = [phase for phase in record.breakdown.phases if phase.name in NAMES]
+    longest = max((phase.ns for phase in named), default=0)
+    shown = [phase for phase in named if phase.ns >= min(SMALL_NS, longest)]
     texts = [f"{NAMES[phase.name]} {_mark(phase)}{_seconds(phase.ns)}" for phase in shown]
     if not texts:
         texts = [f"total {_seconds(record.finished.timeline.total_ns)}"]
@@ -94,10 +115,6 @@ def _phases(record: RequestRecord) -> list[str]:
 def _seconds(ns: int) -> str:
     """To a hundredth; to a thousandth where that says more."""
     return f"{ns / 1e9:.3f}" if MILLISECOND_NS <= ns < 100 * MILLISECOND_NS else f"{ns / 1e9:.2f}"
-
-
-def _worth(phase: Phase) -> bool:
-    return phase.name in NAMES and (phase.name in ALWAYS or phase.ns >= SMALL_NS)
 
 
 def _mark(phase: Phase) -> str:

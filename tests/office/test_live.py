@@ -4,7 +4,7 @@ import re
 import pytest
 
 from proxy.office.live import LiveExporter, line
-from proxy.records import Class, Outcome, Phase, PhaseBreakdown, RequestRecord, TokenCount, Usage
+from proxy.records import AdmissionVerdict, Class, Outcome, Phase, PhaseBreakdown, RequestRecord, TokenCount, Usage
 from tests.support.records import MS, finished, record, timeline
 
 PHASES = (
@@ -26,7 +26,7 @@ def said(phases: tuple[Phase, ...] = PHASES, rate: float | None = 41.2, **change
 
 def test_a_line_says_what_ollama_run_verbose_would() -> None:
     assert said(usage=Usage(1031, 172, 912)) == (
-        "llama3.2 chat  1,031+172 tok (912 cached)  queue 0.00  load 0.00  prefill 0.31  decode 4.20 s  41.2 tok/s"
+        "llama3.2 chat  1,031+172 tok (912 cached)  prefill 0.31  decode 4.20 s  41.2 tok/s"
     )
 
 
@@ -45,7 +45,7 @@ def test_joint_phases_go_by_their_joint_name_and_guesses_are_marked() -> None:
     [
         (None, TokenCount(1030, "estimated", 1, 2, 3), "~1,030 tok"),
         (Usage(None, 5), None, "?+5 tok"),
-        (None, None, "queue"),
+        (None, None, "prefill"),
     ],
 )
 def test_tokens_that_the_engine_did_not_say(usage: Usage | None, count: TokenCount | None, text: str) -> None:
@@ -60,12 +60,39 @@ def test_an_exchange_that_failed_says_how_and_how_long_it_took() -> None:
     assert said((), None, outcome=Outcome.CLIENT_GONE, status=None, usage=None).endswith("client_gone")
 
 
+def test_the_longest_phase_is_shown_however_short_and_beside_it_only_what_counts() -> None:
+    short = (Phase("load", MS, Class.MEASURED, "x"), Phase("prefill", 4 * MS, Class.MEASURED, "x"))
+    assert said(short, None) == "llama3.2 chat  600+48 tok  prefill 0.004 s"
+    edge = (Phase("queue", 5 * MS, Class.MEASURED, "x"), *PHASES[3:])
+    assert "  queue 0.005  prefill 0.31  decode 4.20 s" in said(edge)
+
+
+@pytest.mark.parametrize("outcome", [Outcome.SHED, Outcome.QUEUE_TIMEOUT, Outcome.REFUSED])
+def test_what_the_door_refused_says_by_which_rule_why_and_whose_it_was(outcome: Outcome) -> None:
+    verdict = AdmissionVerdict("shed", "rate_requests", "gold.requests_per_minute", "enforce")
+    text = said((), None, outcome=outcome, status=429, usage=None, admission=verdict, tenant="acme")
+    assert text.endswith(f"  {outcome.value} 429 gold.requests_per_minute rate_requests tenant=acme")
+    text = said((), None, outcome=outcome, status=429, usage=None, admission=verdict)
+    assert text.endswith(f"  {outcome.value} 429 gold.requests_per_minute rate_requests")
+    assert said((), None, outcome=outcome, status=401, usage=None).endswith(f"  {outcome.value} 401")
+
+
+def test_what_a_rule_in_trial_would_have_shed_is_marked() -> None:
+    verdict = AdmissionVerdict("admitted", "concurrency", "slots.max_concurrency", "observe")
+    assert said(admission=verdict).endswith("tok/s  would shed: slots.max_concurrency")
+    assert "would shed" not in said(admission=AdmissionVerdict(mode="observe"))
+    failed = said((), None, outcome=Outcome.ENGINE_ERROR, status=500, admission=verdict, tenant="acme")
+    assert failed.endswith("engine_error 500")
+
+
 def test_a_name_from_outside_cannot_steer_the_terminal() -> None:
     text = said(model="\x1b[2J\r\nevil" + "x" * 100)
     assert "\x1b" not in text
     assert "\n" not in text
     assert len(text) < 150
     assert said(model=None).startswith("- chat")
+    shed = said(outcome=Outcome.SHED, status=429, tenant="a\x1b[2J\n", admission=AdmissionVerdict("shed"))
+    assert shed.endswith("  shed 429 tenant=a[2J")
 
 
 def test_findings_stand_at_the_end() -> None:
