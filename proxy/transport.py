@@ -17,7 +17,7 @@ from functools import cached_property, partial
 
 import aiohappyeyeballs
 import httpx
-from aiohttp import ClientError, StreamReader
+from aiohttp import EMPTY_PAYLOAD, ClientError, StreamReader
 from aiohttp.http import HttpProcessingError, RawResponseMessage
 
 from proxy.line import HEAD_LIMIT, Line
@@ -78,7 +78,8 @@ class Call(httpx.AsyncByteStream):
             if message.code == 101:
                 raise httpx.RemoteProtocolError("an upgrade that nobody asked for")
             message, self._payload = await self._line.read()
-        self._until_close = not message.chunked and "content-length" not in message.headers
+        bodiless = self._payload is EMPTY_PAYLOAD
+        self._until_close = not (bodiless or message.chunked or "content-length" in message.headers)
         return message
 
     def __aiter__(self) -> AsyncIterator[bytes]:

@@ -342,6 +342,24 @@ def test_what_comes_behind_a_whole_answer_does_not_spoil_it(
     served(test, play)
 
 
+def test_an_answer_without_a_body_is_whole_whatever_becomes_of_its_connection() -> None:
+    read = asyncio.Event()
+
+    async def play(peer: Peer) -> None:
+        await peer.request(4)
+        peer.say(b"HTTP/1.1 204 No Content\r\n\r\n")
+        await read.wait()
+        peer.reset()
+
+    async def test(session: Session) -> None:
+        answer = await session.call()
+        read.set()
+        await asyncio.sleep(0.05)
+        assert [chunk async for chunk in answer] == []
+
+    served(test, play)
+
+
 def test_an_empty_line_behind_an_answer_is_nothing() -> None:
     async def play(peer: Peer) -> None:
         while True:
