@@ -44,7 +44,9 @@ class Line(ResponseHandler):
 
     def data_received(self, data: bytes) -> None:
         """Bytes of the engine. After what comes behind a whole answer nothing is asked on this line again."""
-        self.heard = True
+        if self.owed and not self._begun:
+            data = data.lstrip(b"\r\n")  # empty lines end what came before, if anything: they begin no answer
+        self.heard = self.heard or bool(data)
         if self.owed and not (data := self._past_head(data)):
             return
         if data and not self.owed and self._payload is not None and self._payload.is_eof():

@@ -486,6 +486,21 @@ def test_a_reused_connection_that_dies_silently_is_replaced_once() -> None:
     served(test, play)
 
 
+def test_an_empty_line_on_a_dying_connection_is_no_byte_of_an_answer() -> None:
+    async def play(peer: Peer) -> None:
+        await peer.request(4)
+        peer.say(OK)
+        if peer.number == 0:
+            await peer.request(4)
+            peer.say(b"\r\n")  # and hangs up
+
+    async def test(session: Session) -> None:
+        assert await session.ask() == b"hi"
+        assert await session.ask() == b"hi"
+
+    served(test, play)
+
+
 def test_a_fresh_connection_that_dies_is_not_replaced() -> None:
     async def play(peer: Peer) -> None:
         assert peer.number == 0
