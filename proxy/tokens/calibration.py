@@ -9,11 +9,12 @@ Pure: no clock, no text. Sizes are tokens.
 """
 
 from collections import deque
-from math import ceil, sqrt
+from math import ceil, floor, sqrt
 from operator import mul
 from typing import Any, NamedTuple
 
 from proxy.tokens.sample import FEATURES, Sample
+from proxy.tokens.shapes import fewest
 
 PRIOR = {
     "tokens": (1.0, 0.15),
@@ -43,17 +44,19 @@ PRIOR = {
     "call_tokens": (1.0, 0.3),
     "calls": (8.0, 10.0),
     "messages": (4.0, 2.0),
-    "chat": (3.0, 4.0),
+    "chat": (3.0, 8.0),
     "no_system": (5.0, 10.0),
     "raw": (0.3, 0.5),
     "generate": (10.0, 15.0),
 }
 """Tokens that one unit of each feature costs, and the standard deviation of that belief before any answer was seen.
 Vocabularies of 32 k to 256 k tokens find 0.85 to 1.4 times our tokens; chat templates take 3 to 8 a message, some add a
-system message of their own, and what they do with tools ranges from nothing to a page of rules."""
+system message of their own, and what they do with tools ranges from nothing to a page of rules. `chat` and `no_system`
+are so unsure because a tiny prompt's surprise is the template's, and must not be read as longer words."""
 
 _MEAN = [PRIOR[name][0] for name in FEATURES]
 _VARIANCE = [PRIOR[name][1] ** 2 for name in FEATURES]
+_TOKENS, _FOREIGN = FEATURES.index("tokens"), FEATURES.index("foreign")
 
 NOISE = (1.0, 0.01)
 """How exactly one answer is believed: a token, and 1 % of the prompt. Small, so that thirty answers teach enough."""
@@ -92,6 +95,13 @@ class Estimate(NamedTuple):
     """Half width of the band that holds the truth 95 times of 100."""
     deviation: float
     """How sure the filter is: its own standard deviation."""
+    least: float = 0.0
+    """No vocabulary finds fewer: the band does not reach below."""
+
+    @property
+    def band(self) -> tuple[int, int]:
+        """From and to, in whole tokens; `n` is inside."""
+        return floor(max(self.n - self.half, self.least)), ceil(self.n + self.half)
 
 
 class Calibration:
@@ -127,7 +137,10 @@ class Calibration:
         rows = zip(numbers, self._covariance, strict=True)
         doubt = sum(number * sum(map(mul, row, numbers)) for number, row in rows if number)
         deviation = sqrt(doubt + _square(RESIDUE, n))
-        return Estimate(n, self._width * deviation, deviation)
+        least = fewest(sample[_TOKENS], sample[_FOREIGN])
+        if self.learnt and n < least:
+            least = 0.0  # answers say otherwise: a template may leave text out
+        return Estimate(max(n, least), self._width * deviation, deviation, least)
 
     def learn(self, sample: Sample, truth: int) -> None:
         """Take in one answer: the engine found `truth` tokens in the prompt of this sample."""

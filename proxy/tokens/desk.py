@@ -6,7 +6,6 @@ once however many engines there are.
 
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from math import ceil, floor
 from typing import Any
 
 from proxy.records import Prompt, RequestFacts, TokenCount, Usage
@@ -120,7 +119,7 @@ class Desk:
             return (n, n, n), "exact"
         calibration = self._calibration(model)
         estimate = calibration.estimate(numbers)
-        band = (round(estimate.n), floor(estimate.n - estimate.half), ceil(estimate.n + estimate.half))
+        band = (round(estimate.n), *estimate.band)
         return band, "calibrated" if calibration.learnt else "estimated"
 
     async def _said(self, facts: RequestFacts, body: bytes) -> int | None:

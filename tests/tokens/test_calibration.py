@@ -7,6 +7,7 @@ import pytest
 
 from proxy.tokens.calibration import COVERAGE, LEARNT, PRIOR, Calibration
 from proxy.tokens.sample import FEATURES, Sample
+from proxy.tokens.shapes import fewest
 
 RECORDED = Path(__file__).with_name("smollm2.json.gz")
 """300 chats of `tests/bench/corpus.py`: samples by cl100k_base, and the prompt tokens that vLLM 0.32 found with
@@ -62,6 +63,35 @@ def test_before_any_answer_the_prior_speaks_and_knows_that_it_knows_little() -> 
     assert estimate.half > 20
     assert Calibration(trust=0.3).estimate(english(100)).half < estimate.half / 2
     assert Calibration().estimate(prompt()).n == 0
+
+
+@pytest.mark.parametrize("answers", [0, 2, LEARNT])
+def test_a_band_begins_where_no_vocabulary_finds_fewer_and_holds_the_count(answers: int) -> None:
+    calibration = Calibration()
+    for size in range(answers):
+        calibration.learn(english(3 + size), 40 + size)
+    for text in (english(600), english(3), prompt(tokens=600, foreign=1_500, messages=1, chat=1)):
+        estimate = calibration.estimate(text)
+        low, high = estimate.band
+        assert low >= int(fewest(text[FEATURES.index("tokens")], text[FEATURES.index("foreign")]))
+        assert low <= round(estimate.n) <= high
+    assert calibration.estimate(english(600)).band[0] >= 360
+
+
+def test_tiny_prompts_teach_little_of_a_long_one() -> None:
+    calibration = Calibration()
+    calibration.learn(english(2), 31)
+    calibration.learn(english(5), 36)
+    estimate = calibration.estimate(english(600))
+    assert estimate.n == pytest.approx(600, rel=0.2)  # 840 where the template is thought to be known
+    assert estimate.deviation == pytest.approx(Calibration().estimate(english(600)).deviation, rel=0.1)
+
+
+def test_a_template_that_leaves_text_out_is_believed_when_it_was_seen_often() -> None:
+    calibration = taught(0.3, 60)
+    estimate = calibration.estimate(english(300))
+    assert estimate.n == pytest.approx(0.3 * 300 + 9, rel=0.1)
+    assert estimate.band[0] <= 0.3 * 300 + 9 <= estimate.band[1]
 
 
 def test_calibrated_is_said_after_some_answers_only() -> None:

@@ -1,7 +1,12 @@
+import inspect
+import textwrap
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.tokens.shapes import Shape, measure, total
+from proxy.tokens.shapes import Shape, fewest, measure, total
+from proxy.tokens.vocabularies import load
 
 
 class Letters:
@@ -57,3 +62,32 @@ def test_shapes_add_up(parts: list[str]) -> None:
     whole = total([shape(part) for part in parts])
     assert whole.tokens == sum(map(len, parts))
     assert whole.foreign == sum(len(char.encode()) for part in parts for char in part if ord(char) > 127)
+
+
+SAMPLES = {
+    "English": "The lighthouse keeper finally understood why the bridge was closed before the auditors arrived. " * 9,
+    "Latin": "lorem ipsum dolor " * 200,
+    "code": inspect.getsource(textwrap),
+    "JSON": '{"id": 4711, "name": "garden chair", "price": 19.90, "tags": ["wood", "outdoor"], "stock": null}\n' * 9,
+    "blanks": " " * 900 + "\n" * 99 + "\t" * 99,
+    "Portuguese": "A reunião foi adiada porque ninguém encontrou a solução; amanhã às três começará outra vez. " * 9,
+    "Chinese": "请把订单号告诉我们，客户可以在三十天内退货。我们会尽快处理您的请求，谢谢。" * 9,  # noqa: RUF001
+    "Thai": "กรุณาแจ้งหมายเลขคำสั่งซื้อให้เราทราบ ลูกค้าสามารถคืนสินค้าได้ภายในสามสิบวัน" * 9,
+    "Hindi": "कृपया हमें अपना ऑर्डर नंबर बताएं, ग्राहक तीस दिनों के भीतर सामान वापस कर सकते हैं। " * 9,
+    "Georgian": "გთხოვთ მოგვწეროთ შეკვეთის ნომერი და ჩვენ მალე გიპასუხებთ. " * 9,
+    "mixed": "Order 4711: ลูกค้าสามารถคืนสินค้าได้ within thirty days, 谢谢。" * 9,
+}
+
+
+@pytest.mark.parametrize("text", SAMPLES.values(), ids=SAMPLES)
+@pytest.mark.parametrize(("ours", "theirs"), [("cl100k_base", "o200k_base"), ("o200k_base", "cl100k_base")])
+def test_no_vocabulary_finds_fewer_tokens_than_are_said(ours: str, theirs: str, text: str) -> None:
+    found = measure(load(ours), text, text.encode())
+    assert fewest(found.tokens, found.foreign) <= len(load(theirs).encode_ordinary(text))
+
+
+def test_of_plain_text_more_is_said_than_of_other_scripts() -> None:
+    assert fewest(100, 0) == 60
+    assert fewest(100, 4) == pytest.approx(0.6 * 96 + 0.1 * 4)
+    assert fewest(100, 300) == 10
+    assert fewest(0, 0) == 0
