@@ -94,10 +94,10 @@ class Storm:
     """Mean gap between tokens before the long prompts, of the median stream: means bear tokens that arrive together."""
     calm_worst_gap_s: float | None
     calm_stalled: int
-    """Streams that stood still before the long prompts came."""
+    """Streams that stood still most of the time before the long prompts came."""
     worst_gap_s: float | None
     stalled: int
-    """Streams that stood still for more than `STALL` usual gaps."""
+    """Streams that did so while these were read: in gaps of more than `STALL` usual ones."""
     streams: int
     lost_s: float | None
     """Time that its tokens took while the long prompts were read, beyond the usual; mean of the streams. Below zero
@@ -238,8 +238,13 @@ class Theatre:
 
 
 def stalled(gaps: Sequence[Sequence[float]], usual: float | None) -> int:
-    """How many streams have a gap of more than `STALL` usual ones; none where the usual is not known."""
-    return sum(usual is not None and max(stream, default=0.0) > STALL * usual for stream in gaps)
+    """How many streams spent most of their time in stalls; none where the usual is not known.
+
+    One stall is not enough: a machine with other work to do makes one of any stream.
+    """
+    if usual is None:
+        return 0
+    return sum(sum(gap for gap in stream if gap > STALL * usual) > sum(stream) / 2 for stream in gaps)
 
 
 def lost(gaps: Sequence[Sequence[float]], usual: float | None) -> float | None:

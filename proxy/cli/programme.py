@@ -131,7 +131,9 @@ def storm_table(storm: Storm) -> Table:
     firsts = times(storm.short_calm_ttft_s, storm.short_worst_s)
     table.add_row("gap between two tokens", gaps[0], f"up to {gaps[1]}")
     table.add_row(
-        "streams that stood still", f"{storm.calm_stalled} of {storm.streams}", f"{storm.stalled} of {storm.streams}"
+        "streams that mostly stood still",
+        f"{storm.calm_stalled} of {storm.streams}",
+        f"{storm.stalled} of {storm.streams}",
     )
     table.add_row("first token of a question", firsts[0], f"up to {firsts[1]}")
     return table

@@ -177,6 +177,7 @@ def test_an_act_in_which_nothing_was_heard_measures_nothing_and_does_not_raise()
 def test_a_stall_and_a_loss_are_told_against_the_usual_gap() -> None:
     gaps = [[0.01, 0.06], [0.01, 0.01], []]
     assert (stalled(gaps, 0.01), stalled(gaps, None)) == (1, 0)
+    assert stalled([[0.01] * 7 + [0.06]], 0.01) == 0
     assert lost(gaps, 0.01) == pytest.approx(0.025)
     assert lost(gaps, None) is None
     assert lost([[]], 0.01) is None
