@@ -43,6 +43,9 @@ PERMIT_ENDS = {
 }
 """How the permit ends; any other outcome says nothing about the engine: `ignore`. What never reached an engine is given
 back whole."""
+LEFT_THE_LINE = AdmissionVerdict("queued", "disconnected", mode="enforce")
+"""The verdict of a request that ended in line at the door."""
+
 
 LINGER_S = 0.25
 """A client that leaves between the answer's finish and its usage is not waited for, but the numbers are: this long."""
@@ -226,7 +229,11 @@ class Exchange:
             self._rooms.fault(self.id, fault)
 
     async def _enter(self, engine: Engine) -> Permit:
-        permit = self._permit = await engine.door.admit(self.facts, self._count, self._prefix, self._tenant)
+        try:
+            permit = self._permit = await engine.door.admit(self.facts, self._count, self._prefix, self._tenant)
+        except asyncio.CancelledError:
+            self._refused = LEFT_THE_LINE
+            raise
         self.recorder.admitted(self._clock.now_ns(), permit.verdict.waited_ns)
         return permit
 
@@ -352,13 +359,18 @@ class Exchange:
             usage=recorder.usage,
             report=recorder.report,
             count=self._count,
-            admission=permit.verdict if permit is not None else self._refused or AdmissionVerdict(),
+            admission=permit.verdict if permit is not None else self._refused or _unadmitted(outcome),
             prefix=self._prefix,
             tenant=self._tenant,
             error=why or None,
             findings=("not_observed",) if self._tap is not None and self._tap.blind is not None else (),
         )
         self._rooms.leave(engine, self.key, self.facts, finished, self._hearing.said(), rivals)
+
+
+def _unadmitted(outcome: Outcome) -> AdmissionVerdict:
+    """What the record says where no door let the request in, and none had a word."""
+    return AdmissionVerdict("shed", "disconnected" if outcome is Outcome.CLIENT_GONE else None)
 
 
 def judge(status: int, error: str | None, complete: bool) -> Outcome:

@@ -185,7 +185,8 @@ class AdmissionVerdict:
     """What the door decided."""
 
     decision: str = "admitted"
-    """`admitted`, `queued` (admitted after a wait) or `shed`."""
+    """`admitted`, `queued` (admitted after a wait; or in line, where the reason is `disconnected`) or `shed` (never let
+    in, by whatever part of the proxy: a wrong key and an unknown model have no reason and no rule here)."""
     reason: str | None = None
     """`budget_tokens`, `rate_requests`, `rate_tokens`, `prompt_too_long`, `output_too_long`, `queue_full`,
     `queue_deadline`, `predicted_ttft`, `concurrency`, `disconnected`; None: nothing to say."""

@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 
 from proxy.client import Client
 from proxy.exchange import BLOCKED_NS, Exchange, judge
-from proxy.records import Outcome
+from proxy.records import AdmissionVerdict, Outcome
 from tests.support.client import Answer, Request, ScriptedClient, scope_of, simple_request
 from tests.support.clock import START_NS, VirtualLoop, run
 from tests.support.house import House
@@ -451,3 +451,30 @@ def test_headers_of_streams_are_the_engines() -> None:
     script = Script(headers=(*SSE, ("x-engine", "1"), ("x-engine", "2")), reads=(Read(0, DONE),))
     _, answer = asked(script)
     assert [value for name, value in answer.headers if name == "x-engine"] == ["1", "2"]
+
+
+# --- what the record says of the door ---
+
+
+def test_what_never_came_to_the_door_is_not_said_to_be_admitted() -> None:
+    house, answer = asked(WHOLE, body_limit_bytes=9)
+    assert answer.status == 413
+    assert house.records[0].admission == AdmissionVerdict("shed")
+    parts = ((0, b'{"model"'), (300 * MS, b":"))
+    headers = (("content-type", "application/json"), ("content-length", "500"))
+    house, _ = asked(WHOLE, Request(headers=headers, pieces=parts, leaves_ns=100 * MS))
+    assert house.records[0].admission == AdmissionVerdict("shed", "disconnected")
+    assert asked(WHOLE)[0].records[0].admission == AdmissionVerdict("admitted")
+
+
+def test_a_client_that_leaves_the_line_was_queued_and_not_admitted() -> None:
+    async def main(loop: VirtualLoop) -> list[AdmissionVerdict]:
+        house = House(loop, WHOLE, limit=[{"name": "one", "max_concurrency": 1, "queue_length": 5}])
+        first = asyncio.ensure_future(ScriptedClient(loop, house.app).ask(STREAM))
+        await asyncio.sleep(0.01)
+        await ScriptedClient(loop, house.app).ask(replace(STREAM, leaves_ns=20 * MS))
+        await first
+        await house.app.idle()
+        return [record.admission for record in house.records]
+
+    assert run(main) == [AdmissionVerdict("queued", "disconnected", mode="enforce"), AdmissionVerdict(mode="enforce")]
