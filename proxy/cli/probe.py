@@ -100,6 +100,8 @@ class Seen:
     waiting_s: float | None
     prefill_rate: float | None
     decode_rate: float | None
+    decode_span: tuple[float, float] | None = None
+    """Slowest and fastest round: a difference that lies within is noise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,12 +117,16 @@ class Result:
 
 
 class Probe:
-    """One engine, asked through a data process of our own. State: the app, and what has ended in it."""
+    """One engine, asked through a data process of our own; `say` is told of progress.
 
-    def __init__(self, app: DataApp, clock: Clock, told: list[Message]) -> None:
+    State: the app, and what has ended in it.
+    """
+
+    def __init__(self, app: DataApp, clock: Clock, told: list[Message], say: Callable[[str], None]) -> None:
         self._app = app
         self._clock = clock
         self._told = told
+        self._say = say
         self._engine: Engine = app.fleet.engines[0]
 
     async def run(self, model: str | None) -> Result:
@@ -133,12 +139,14 @@ class Probe:
         if chosen is None:
             raise ProbeError("the engine lists no model; name one with --model", USAGE)
         begun = self._clock.now_ns()
+        self._say(f"warming up {chosen} on {engine.kind}")
         few, many = [_prompt_tokens(await self._ask(chosen, words, 1)) for words in (FEW, MANY)]
         per_word = max(many - few, 1) / (MANY - FEW)
         await self._app.lookout.look_at_all()  # Ollama tells a model's window once it is loaded
         sizes = [MANY + round((tokens - many) / per_word) for tokens in (SHORT, self._long(chosen))]
         rounds: list[list[Finished]] = []
         while len(rounds) < ROUNDS and self._fits(begun, len(rounds)):
+            self._say(f"round {len(rounds) + 1} of {ROUNDS} at most: a short prompt, a long one")
             rounds.append([await self._ask(chosen, words, OUTPUT) for words in sizes])
         short, long = (_seen([pair[place] for pair in rounds]) for place in (0, 1))
         return Result(engine.kind, engine.fingerprint.version, chosen, len(rounds), short, long)
@@ -209,12 +217,18 @@ def _seen(answers: Sequence[Finished]) -> Seen:
         waiting_s=median(sum(phases.get(name, 0) for name in WAITS) / 1e9 for phases in waits) if told else None,
         prefill_rate=_median([bill.prefill_rate for bill in bills]),
         decode_rate=_median([bill.decode_rate for bill in bills]),
+        decode_span=_span([bill.decode_rate for bill in bills]),
     )
 
 
 def _median(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return median(known) if known else None
+
+
+def _span(values: Sequence[float | None]) -> tuple[float, float] | None:
+    known = [value for value in values if value is not None]
+    return (min(known), max(known)) if known else None
 
 
 def render(result: Result, url: str) -> str:
@@ -249,16 +263,25 @@ def _sentence(result: Result) -> str:
     longer = long.prompt_tokens / short.prompt_tokens
     later = long.ttft_s / short.ttft_s
     said = [f"A prompt {longer:.1f} times as long takes {later:.1f} times as long to its first token"]
-    if short.decode_rate and long.decode_rate:
-        said.append(_decode(long.decode_rate / short.decode_rate - 1))
+    if result.rounds > 1 and short.decode_rate and long.decode_rate:
+        said.append(_decode(long.decode_rate / short.decode_rate - 1, _apart(short, long)))
     if long.prefill_rate is None:
         said.append("how much of that is prefill, this engine does not say")
     return "; ".join(said) + "."
 
 
-def _decode(change: float) -> str:
+def _apart(short: Seen, long: Seen) -> bool:
+    """Whether no round of one was as fast as any round of the other."""
+    if short.decode_span is None or long.decode_span is None:
+        return False
+    return short.decode_span[0] > long.decode_span[1] or long.decode_span[0] > short.decode_span[1]
+
+
+def _decode(change: float, apart: bool) -> str:
     if abs(change) < SAME:
         return "the answer is written at the same speed"
+    if not apart:
+        return "the speed of the answer differs by no more than from round to round"
     return f"the answer is written {abs(change):.0%} {'faster' if change > 0 else 'slower'}"
 
 
@@ -267,14 +290,14 @@ async def _probe(settings: Settings, model: str | None) -> Result:
     clock = SystemClock()
     app = DataApp(settings, clock=clock, transport=Wire(), send=told.append)
     try:
-        return await Probe(app, clock, told).run(model)
+        return await Probe(app, clock, told, lambda text: click.echo(text, err=True)).run(model)
     finally:
         await app.aclose()
 
 
 @click.command()
 @click.argument("url")
-@click.option("--quick", is_flag=True, help="Short against long prompts, in 20 s; what it does in any case, so far.")
+@click.option("--quick", is_flag=True, help="One request at a time, for about 20 s.  [the default]")
 @click.option("--model", help="Which model to ask.  [the first that the engine lists]")
 @click.option("--api-key", help="The engine's key, where it wants one.")
 @click.option("--json", "as_json", is_flag=True, help="For machines.")

@@ -90,9 +90,12 @@ def _configured(settings: Path | None) -> Path:
 
 
 def _picked(path: Path, wanted: Wanted) -> Iterator[tuple[bytes, Row]]:
-    """The records wanted, each as it stands and as a row. Tells of progress, and of lines that are none, on stderr."""
+    """The records wanted, each as it stands and as a row. Tells of progress, and of lines that are none, on stderr.
+
+    Raises Unreadable for a file of other things. One that is empty yet is no such file.
+    """
     decode = msgspec.json.Decoder(Row).decode
-    read = bad = 0
+    read = bad = good = 0
     for line in lines(path, wanted):
         read += 1
         if read % PROGRESS == 0:
@@ -102,8 +105,11 @@ def _picked(path: Path, wanted: Wanted) -> Iterator[tuple[bytes, Row]]:
         except msgspec.DecodeError:
             bad += bool(line.strip())
             continue
+        good += 1
         if _fits(row, wanted):
             yield line, row
+    if bad and not good:
+        raise Unreadable(f"{path}: holds no record: neither a store nor a records file")
     if bad:
         click.echo(f"{bad:,} lines are no records; left out", err=True)
 

@@ -52,7 +52,7 @@ def probed(
 ) -> tuple[Result, House]:
     async def main(loop: VirtualLoop) -> tuple[Result, House]:
         house = House(loop, script, looks=looks)
-        return await Probe(house.app, loop.clock, house.records).run(model), house  # type: ignore[arg-type]
+        return await Probe(house.app, loop.clock, house.records, print).run(model), house  # type: ignore[arg-type]
 
     return run(main)
 
@@ -105,6 +105,18 @@ def test_it_asks_the_first_model_listed_unless_told() -> None:
     assert probed(model="m2")[0].model == "m2"
 
 
+def test_a_waiting_person_hears_of_every_round(capsys: pytest.CaptureFixture[str]) -> None:
+    result, _ = probed()
+    first, *rounds = capsys.readouterr().out.splitlines()
+    assert first == "warming up m1 on openai"
+    assert [line.split()[1] for line in rounds] == [str(number + 1) for number in range(result.rounds)]
+
+
+def test_the_rates_of_all_rounds_have_a_span() -> None:
+    span = probed()[0].long.decode_span
+    assert span == (pytest.approx(100), pytest.approx(100))
+
+
 def test_a_small_window_makes_the_long_prompt_fit() -> None:
     result, _ = probed(looks=lists("m1", max_model_len=1000))
     assert result.long.prompt_tokens <= 1000 - OUTPUT
@@ -154,8 +166,8 @@ def test_every_kind_of_engine_is_asked_for_a_stream_of_that_length(kind: str) ->
     assert "some text" in json.dumps(body)
 
 
-SHORT_SEEN = Seen(200, 24, 0.5, 0.1, 500.0, 40.0)
-RESULT = Result("vllm", "0.33.0", "m1", 3, SHORT_SEEN, Seen(2000, 24, 4.0, 0.0, 500.0, 38.0))
+SHORT_SEEN = Seen(200, 24, 0.5, 0.1, 500.0, 40.0, (39.0, 41.0))
+RESULT = Result("vllm", "0.33.0", "m1", 3, SHORT_SEEN, Seen(2000, 24, 4.0, 0.0, 500.0, 38.0, (37.0, 39.0)))
 
 
 def test_the_table_is_aligned_and_says_in_one_sentence_what_was_seen() -> None:
@@ -171,8 +183,21 @@ def test_the_table_is_aligned_and_says_in_one_sentence_what_was_seen() -> None:
 
 @pytest.mark.parametrize(("rate", "words"), [(20.0, "50% slower"), (60.0, "50% faster")])
 def test_a_change_of_speed_is_said(rate: float, words: str) -> None:
-    changed = replace(RESULT, rounds=1, long=replace(RESULT.long, decode_rate=rate))
+    changed = replace(RESULT, long=replace(RESULT.long, decode_rate=rate, decode_span=(rate - 1, rate + 1)))
     assert f"the answer is written {words}" in render(changed, "http://e")
+
+
+@pytest.mark.parametrize("span", [(20.0, 39.5), (10.0, 50.0), None], ids=["touches", "around", "unknown"])
+def test_a_difference_within_the_noise_is_no_change_of_speed(span: tuple[float, float] | None) -> None:
+    changed = replace(RESULT, long=replace(RESULT.long, decode_rate=30.0, decode_span=span))
+    text = render(changed, "http://e")
+    assert "differs by no more than from round to round" in text
+    assert "slower" not in text
+
+
+def test_one_round_tells_nothing_of_the_speed() -> None:
+    changed = replace(RESULT, rounds=1, long=replace(RESULT.long, decode_rate=20.0, decode_span=(20.0, 20.0)))
+    assert render(changed, "http://e").endswith("takes 8.0 times as long to its first token.")
 
 
 def test_what_is_unknown_is_said_to_be() -> None:
@@ -205,7 +230,7 @@ def test_the_command_prints_what_was_seen(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_machines_get_json(monkeypatch: pytest.MonkeyPatch) -> None:
     _, output, _ = invoke(monkeypatch, RESULT, "http://e:1", "--json")
-    assert json.loads(output) == asdict(RESULT)
+    assert json.loads(output) == json.loads(json.dumps(asdict(RESULT)))
 
 
 @pytest.mark.parametrize("code", [USAGE, UNREACHABLE])

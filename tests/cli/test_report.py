@@ -105,6 +105,19 @@ def test_no_records_is_no_error(tmp_path: Path) -> None:
     assert ask(path).exit_code == 0
 
 
+@pytest.mark.parametrize("form", [(), ("--rows",), ("--json",)])
+def test_a_file_of_other_things_is_an_error(tmp_path: Path, form: tuple[str, ...]) -> None:
+    path = tmp_path / "README.md"
+    path.write_text('# a page\n\n{"json": "but no record"}\n', "utf-8")
+    result = ask(path, *form)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr == f"phasegate: {path}: holds no record: neither a store nor a records file\n"
+
+
+def test_records_that_are_all_left_out_are_no_error(file: Path) -> None:
+    assert ask(file, "--model", "unheard").exit_code == 0
+
+
 def test_the_file_may_be_the_one_of_the_settings(file: Path) -> None:
     assert ask("--csv", env={"PHASEGATE_STORE": str(file)}).exit_code == 0
     nothing = ask(env={"PHASEGATE_STORE": ""})
