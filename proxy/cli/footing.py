@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from proxy.config import ConfigError, Settings, split_address
+from proxy.exporters.reader import SQLITE_MAGIC
 from proxy.office.guard import is_loopback
 
 FILES = ("records", "store", "state")
@@ -22,6 +23,8 @@ def stand(settings: Settings) -> None:
         trouble = _trouble(Path(name), beside=key in BESIDE) if name else None
         if trouble is not None:
             raise ConfigError(f"{key}: cannot write {name}: {trouble}")
+    if settings.store and _foreign(Path(settings.store)):
+        raise ConfigError(f"store: {settings.store} is a file of something else, and no SQLite database")
 
 
 def concerns(settings: Settings) -> Iterator[str]:
@@ -35,6 +38,13 @@ def claim(address: str, key: str) -> None:
     host, port = split_address(address, key)
     with socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET):
         pass
+
+
+def _foreign(path: Path) -> bool:
+    if not path.exists():
+        return False
+    with path.open("rb") as file:
+        return file.read(len(SQLITE_MAGIC)) not in (b"", SQLITE_MAGIC)
 
 
 def _trouble(path: Path, *, beside: bool) -> str | None:

@@ -9,6 +9,7 @@ import pytest
 
 from proxy.cli.footing import claim, concerns, stand
 from proxy.config import ConfigError, Settings
+from proxy.exporters.reader import SQLITE_MAGIC
 
 
 def settings(key: str, path: Path) -> Settings:
@@ -20,10 +21,20 @@ def settings(key: str, path: Path) -> Settings:
 def test_a_file_that_can_be_made_stands_and_is_not_made_yet(key: str, tmp_path: Path) -> None:
     stand(settings(key, tmp_path / "file"))
     assert list(tmp_path.iterdir()) == []
-    (tmp_path / "file").write_bytes(b"kept")
+    (tmp_path / "file").write_bytes(SQLITE_MAGIC)
     stand(settings(key, tmp_path / "file"))
-    assert (tmp_path / "file").read_bytes() == b"kept"
+    assert (tmp_path / "file").read_bytes() == SQLITE_MAGIC
     stand(Settings())
+
+
+def test_a_store_is_no_file_of_something_else(tmp_path: Path) -> None:
+    file = tmp_path / "records.jsonl"
+    file.touch()
+    stand(settings("store", file))
+    file.write_bytes(b'{"v": 1}\n')
+    with pytest.raises(ConfigError, match=r"^store: .*records\.jsonl is a file of something else"):
+        stand(settings("store", file))
+    stand(settings("records", file))
 
 
 @pytest.mark.parametrize("key", ["records", "store", "state"])
