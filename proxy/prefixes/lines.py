@@ -55,11 +55,12 @@ class Lines:
 
     def _pieces(self, root: int, line: str) -> float:
         """The share of a line's pieces that were seen before; not that in which it repeats itself."""
-        sizes = {hash(piece) ^ root: len(piece) for piece in _PIECE.findall(line)}
-        new = [key for key in sizes if not self._seen.get(key)]
-        for key in new:
-            self._seen.put(key, True)
-        return 1 - sum([sizes[key] for key in new]) / sum(sizes.values()) if sizes else 0.0
+        pieces: list[str] = _PIECE.findall(line)
+        new = {piece for piece in pieces if not self._seen.get(hash(piece) ^ root)}
+        for piece in new:
+            self._seen.put(hash(piece) ^ root, True)
+        total = sum(map(len, pieces))
+        return 1 - sum([len(piece) for piece in pieces if piece in new]) / total if total else 0.0
 
     def _again(self, root: int, text: str) -> bool:
         key = hash((root, text))

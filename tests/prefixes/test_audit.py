@@ -199,3 +199,13 @@ def test_no_text_of_a_prompt_is_in_a_verdict_or_in_what_is_kept(audit):
     first, settled = play(audit, "1", facts(chat(("system", secret), ("user", secret))), secret, usage(50))
     kept = [vars(audit._texts._chains[16]._steps), vars(audit._texts._chains[16]._packed), vars(audit._texts._lines)]
     assert secret not in json.dumps([repr(first), repr(settled), repr(kept)])
+
+
+def test_one_long_line_behind_a_changing_start_is_a_text_that_breaks_and_not_a_new_one(audit):
+    rules = "Answer every question of a customer with care, and never give away what another one has ordered. " * 12
+    for minute in range(40):
+        asked = chat(("system", f"It is 10:{minute:02}. {rules}"), ("user", f"Where is parcel {minute * 7_919}?"))
+        _, settled = play(audit, str(minute), facts(asked))
+    bins = dict(settled.bins)
+    assert bins["text_break"] > 0.9 * len(rules)
+    assert bins["compulsory"] < 0.1 * len(rules)

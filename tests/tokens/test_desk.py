@@ -205,3 +205,11 @@ def test_a_prompt_of_thousands_of_parts_is_gone_through_off_the_loop(prompt: Pro
     assert hops == []
     assert count(prompt, Desk(many)).text_tokens >= MANY * few.text_tokens
     assert len(hops) == 3
+
+
+def test_a_long_prompt_is_over_a_small_limit_before_any_answer_and_after_tiny_ones() -> None:
+    desk, lorem = Desk(meter()), chat(Part("text", "lorem ipsum dolor " * 200))
+    for learnt in range(3):
+        counted = count(lorem, desk)
+        assert 360 <= counted.low <= counted.n <= counted.high
+        desk.learn(facts(chat(SAY_HI)), count(chat(SAY_HI), desk), Usage(prompt_tokens=31 + learnt))
