@@ -29,6 +29,9 @@ LEAST = {"body_limit_bytes": 1, "event_limit_bytes": 1}
 LARGEST = 10**12
 """Largest value of any: a terabyte, 30,000 years. Timers and databases overflow above 2**63 milliseconds or bytes."""
 
+_SERVICE_LINK = re.compile(rf"{PREFIX}(SERVICE_(HOST|PORT)|PORT($|_[0-9]+_))")
+"""What Kubernetes puts into the environment of every pod beside a service of that name; no setting is called so."""
+
 Kind = Literal["auto", "openai", "vllm", "sglang", "llamacpp", "ollama"]
 Mode = Literal["off", "observe", "enforce"]
 
@@ -322,7 +325,7 @@ def _merge(
 def _environment(environ: Mapping[str, str]) -> Iterator[tuple[str, str, Any]]:
     known = {PREFIX + key.upper().replace(".", "_"): (key, kind) for key, kind in _schema(Settings)}
     for name in sorted(environ):
-        if name.startswith(PREFIX):
+        if name.startswith(PREFIX) and not _SERVICE_LINK.match(name):
             if name not in known:
                 raise ConfigError(f"environment {name}: unknown setting{_nearest(name, list(known))}")
             key, kind = known[name]

@@ -133,6 +133,16 @@ def test_every_number_may_be_one(key: str):
     load(None, {}, placed(key, 1))
 
 
+def test_what_kubernetes_says_of_a_service_is_no_setting():
+    environ = {
+        "PHASEGATE_SERVICE_HOST": "10.0.0.7",
+        "PHASEGATE_SERVICE_PORT_HTTP": "8800",
+        "PHASEGATE_PORT": "tcp://10.0.0.7:8800",
+        "PHASEGATE_PORT_8800_TCP_ADDR": "10.0.0.7",
+    }
+    assert load(None, environ, {}).settings == Settings()
+
+
 def test_an_unreadable_file_is_named(tmp_path: Path):
     with pytest.raises(ConfigError, match=r"missing\.toml: No such file"):
         load(tmp_path / "missing.toml", {}, {})

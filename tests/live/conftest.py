@@ -1,4 +1,4 @@
-"""Which engines there are. A missing one is a skip, and a failure where PHASEGATE_REQUIRE names it."""
+"""Which engines there are. A missing one is a skip, and a failure where REQUIRED_ENGINES names it."""
 
 import os
 import signal
@@ -26,14 +26,14 @@ def ends_in_due_form() -> None:
 @pytest.fixture(scope="session")
 def need() -> Callable[[str], None]:
     """`need("vllm")`: go on only where this engine can be had."""
-    required = os.environ.get("PHASEGATE_REQUIRE", "").split(",")
+    required = os.environ.get("REQUIRED_ENGINES", "").split(",")
 
     def check(kind: str) -> None:
         reason = _missing(kind)
         if reason is None:
             return
         if kind in required:
-            pytest.fail(f"{kind} is required (PHASEGATE_REQUIRE) and cannot be had: {reason}")
+            pytest.fail(f"{kind} is required (REQUIRED_ENGINES) and cannot be had: {reason}")
         pytest.skip(f"NO {kind.upper()}: {reason}")
 
     return check
