@@ -51,13 +51,6 @@ def share(values: Sequence[float], bound: float) -> float:
     return sum(abs(value) <= bound for value in values) / len(values)
 
 
-def nearly_all(values: Sequence[float], bound: float) -> bool:
-    """99 % of the values are within the bound, either way. Of fewer than a hundred, one may be outside: "99 % of 45" is
-    all of them, and then speaks of the machine's one worst moment."""
-    outside = sum(abs(value) > bound for value in values)
-    return outside <= max(1, len(values) // 100)
-
-
 def percentile(values: Iterable[float], part: float) -> float:
     """The smallest value that `part` of them do not exceed, by size."""
     ordered = sorted(map(abs, values))
