@@ -8,6 +8,7 @@ processes is read ten times on the way: what it grew over the second half is wha
 
 import argparse
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -54,9 +55,13 @@ async def one(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number
 
 async def ask(port: int, numbers: Iterator[int]) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    for number in numbers:
-        await one(reader, writer, number)
-    writer.close()
+    try:
+        for number in numbers:
+            await one(reader, writer, number)
+    finally:
+        writer.close()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
 
 
 async def load(port: int, first: int, count: int, connections: int) -> None:
@@ -70,12 +75,17 @@ def free_port() -> int:
         return int(sock.getsockname()[1])
 
 
+def listens(port: int) -> bool:
+    with socket.socket() as sock:
+        return sock.connect_ex(("127.0.0.1", port)) == 0
+
+
 @contextmanager
 def running(*command: str, port: int) -> Iterator[subprocess.Popen[bytes]]:
     process = subprocess.Popen([sys.executable, "-m", "proxy", *command], stdout=subprocess.DEVNULL)
     try:
         end_s = time.monotonic() + START_S
-        while socket.socket().connect_ex(("127.0.0.1", port)):
+        while not listens(port):
             assert time.monotonic() < end_s, f"{command[0]} does not listen"
             time.sleep(0.1)
         yield process
