@@ -74,8 +74,6 @@ class Furniture:
             encoder: Encoder = importlib.import_module("proxy.tokens.hf").LocalTokenizer(name)
         except ImportError:
             raise ConfigError(f"tokens.models: {name} needs the extra `hf` (pip install 'phasegate[hf]')") from None
-        except (
-            Exception
-        ) as error:  # whatever `tokenizers` raises for a file that it cannot read: it has no class for it
+        except Exception as error:  # `tokenizers` has no class of its own for a file that it cannot read
             raise ConfigError(f"tokens.models: cannot read {name}: {error}") from None
         return encoder
