@@ -72,7 +72,7 @@ def _steps(finished: Finished) -> int | None:
 def _span(line: Timeline) -> int:
     if line.first_token_ns is None or line.last_token_ns is None:
         return 0
-    return line.last_token_ns - line.first_token_ns
+    return max(0, line.last_token_ns - line.first_token_ns)
 
 
 def _several(finished: Finished) -> bool:

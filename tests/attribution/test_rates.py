@@ -96,6 +96,11 @@ def test_two_events_of_nearly_one_moment_are_no_speed() -> None:
     assert breakdown.decode_rate is None
 
 
+def test_a_last_token_before_the_first_is_no_span() -> None:
+    backwards = split("openai", line(100, first_token=50, last_token=49, streamed=True), None, Usage(6, 10))
+    assert (backwards.decode_rate, backwards.tpot_ns) == (None, None)
+
+
 def test_a_report_of_the_first_prompt_gives_no_speed_of_all() -> None:
     said = report("llamacpp.timings", prefill=10, decode=90, fresh_tokens=5, output_tokens=9, covers_all=False)
     done = finished("llamacpp", line(300, first_token=100, last_token=190, choices=2, head=50), said, Usage(6, 18))
