@@ -1,7 +1,10 @@
 """The keeper, with offices that do as they please. (tests/socket has real ones.)"""
 
 import asyncio
+import contextlib
 import sys
+from collections.abc import AsyncIterator, MutableMapping
+from typing import Any
 
 from structlog.testing import capture_logs
 
@@ -26,16 +29,23 @@ def test_an_office_that_hangs_is_killed_in_the_end() -> None:
     run(test)
 
 
+@contextlib.asynccontextmanager
+async def between_two(sender: Sender) -> AsyncIterator[tuple[OfficeProcess, list[MutableMapping[str, Any]]]]:
+    """A keeper whose office has died and whose next one is far away, and what it logs; it must be stopped."""
+    process = OfficeProcess(sender, (sys.executable, "-c", "pass"), delay_s=600)
+    with capture_logs() as logs:
+        task = asyncio.create_task(process.run())
+        await until(lambda: "office_died" in [entry["event"] for entry in logs])
+        yield process, logs
+        await task
+
+
 def test_stopping_between_two_offices_does_not_wait_for_the_next() -> None:
     async def test() -> None:
-        sender = Sender(Hello(pid=1, version="0"))
-        process = OfficeProcess(sender, (sys.executable, "-c", "pass"), delay_s=600)
-        task = asyncio.create_task(process.run())
-        await until(lambda: process.pid is not None)
-        await until(lambda: process.pid is None)
-        process.reopen()
-        await process.stop()
-        await task
+        async with between_two(Sender(Hello(pid=1, version="0"))) as (process, _):
+            assert process.pid is None
+            process.reopen()
+            await process.stop()
 
     run(test)
 
@@ -43,13 +53,9 @@ def test_stopping_between_two_offices_does_not_wait_for_the_next() -> None:
 def test_an_office_that_always_dies_does_not_keep_us() -> None:
     async def test() -> None:
         sender = Sender(Hello(pid=1, version="0"))
-        process = OfficeProcess(sender, (sys.executable, "-c", "pass"), delay_s=600)
-        task = asyncio.create_task(process.run())
-        await until(lambda: process.pid is not None)
-        await until(lambda: process.pid is None)
-        sender.send(finished("a"))
-        await process.stop()
-        await task
+        async with between_two(sender) as (process, _):
+            sender.send(finished("a"))
+            await process.stop()
         assert sender.lost + sender.waiting == 1
 
     run(test)
@@ -58,15 +64,11 @@ def test_an_office_that_always_dies_does_not_keep_us() -> None:
 def test_an_office_that_dies_of_its_last_work_is_told_of() -> None:
     async def test() -> None:
         sender = Sender(Hello(pid=1, version="0"))
-        process = OfficeProcess(sender, (sys.executable, "-c", "pass"), delay_s=600)
-        task = asyncio.create_task(process.run())
-        await until(lambda: process.pid is not None)
-        await until(lambda: process.pid is None)
-        for number in range(2000):  # more than a socketpair takes
-            sender.send(finished(f"r{number}"))
-        with capture_logs() as logs:
+        async with between_two(sender) as (process, logs):
+            logs.clear()
+            for number in range(2000):  # more than a socketpair takes
+                sender.send(finished(f"r{number}"))
             await process.stop()
-        await task
         assert sender.lost + sender.waiting == 2000
         assert [entry["frames"] for entry in logs] == [sender.waiting]
 
