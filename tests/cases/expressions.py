@@ -5,6 +5,8 @@ import gzip
 import json
 from typing import Any
 
+from tests.support import syntax
+
 NAMES: dict[str, Any] = {
     "gzip": gzip,
     "json": json,
@@ -23,18 +25,10 @@ METHODS = frozenset({"join", "encode", "format", "compress", "dumps", "ljust", "
 _BANNED = (ast.Lambda, ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)
 
 
-def _parsed(source: str) -> ast.Expression:
-    try:
-        return ast.parse(source, mode="eval")
-    except SystemError:
-        # CPython 3.11 may lose count of the depth of a tree when something else makes one meanwhile (gh-106905).
-        return ast.parse(source, mode="eval")
-
-
 def evaluate(source: str, i: int = 0) -> Any:
     """The value of an expression; `i` is the number of the repetition. Raises ValueError for what is not allowed."""
     try:
-        tree = _parsed(source)
+        tree = syntax.expression(source)
     except SyntaxError as error:
         raise ValueError(f"{source!r} is no expression: {error.msg}") from error
     own = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}

@@ -4,6 +4,8 @@ import ast
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+from tests.support import syntax
+
 ROOT = Path(__file__).parent.parent.parent
 PACKAGE = "proxy"
 
@@ -16,7 +18,7 @@ def sources() -> dict[str, Path]:
 
 def trees() -> dict[str, ast.Module]:
     """Every module's syntax tree."""
-    return {name: ast.parse(file.read_text("utf-8"), str(file)) for name, file in sources().items()}
+    return {name: syntax.module(file.read_text("utf-8"), str(file)) for name, file in sources().items()}
 
 
 def imports(tree: ast.AST, known: Iterable[str]) -> Iterator[str]:
