@@ -21,7 +21,7 @@ behind it families, each of which uses, in its own line, itself alone: families 
 
     vocabulary  clock errors events messages records
     cores       config declared gaps headers lists tap timeline | admission attribution engines prefixes sim tokens wire
-    shells      client collector counting guard line memory policy pulse reading relay transport | exporters
+    shells      client collector counting guard idle line memory policy pulse reading relay transport | exporters
     office      | office
     life        auditing exchange fleet lookout
     root        app

@@ -20,11 +20,9 @@ import httpx
 from aiohttp import EMPTY_PAYLOAD, ClientError, StreamReader
 from aiohttp.http import HttpProcessingError, RawResponseMessage
 
+from proxy.idle import Idle
 from proxy.line import HEAD_LIMIT, Line
 
-IDLE_S = 4.0
-"""How long an unused connection is kept, seconds: under the 5 s after which uvicorn (vLLM, SGLang) and llama.cpp close
-theirs, so that a request rarely meets a connection that is just being closed."""
 HAPPY_EYEBALLS_S = 0.25
 """RFC 8305 5: the connection attempt delay."""
 READ_BUFFER = 64 * 1024
@@ -140,7 +138,7 @@ class Call(httpx.AsyncByteStream):
 
 
 class Wire(httpx.AsyncBaseTransport):
-    """Connections to engines: opened when needed, kept for `IDLE_S`, as many as there are calls.
+    """Connections to engines: opened when needed, kept for a while (`idle`), as many as there are calls.
 
     `trust`: CA files by authority (`gpu1:8443`) for engines with a certificate of their own; others are checked
     against the system's. Raises OSError for a file that cannot be read. Mutable state: the idle lines of each origin.
@@ -154,13 +152,14 @@ class Wire(httpx.AsyncBaseTransport):
             httpx.URL(f"https://{authority}").netloc: ssl.create_default_context(cafile=file)
             for authority, file in (trust or {}).items()
         }
-        self._idle: dict[tuple[str, str, int | None], dict[Line, asyncio.TimerHandle]] = {}
+        self._idle: dict[tuple[str, str, int | None], Idle] = {}
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """One attempt at the engine, save the declared retry; raises httpx's transport errors."""
         url = request.url
-        idle = self._idle.setdefault((url.scheme, url.host, url.port), {})
-        line = _take(idle) if isinstance(request.stream, httpx.SyncByteStream) else None
+        origin = (url.scheme, url.host, url.port)
+        idle = self._idle.get(origin) or self._idle.setdefault(origin, Idle())
+        line = idle.take() if isinstance(request.stream, httpx.SyncByteStream) else None
         if line is not None:
             try:
                 return await _spoken(line, idle, request)
@@ -176,8 +175,7 @@ class Wire(httpx.AsyncBaseTransport):
     async def aclose(self) -> None:
         """Closes the idle lines; calls in progress belong to their callers."""
         for idle in self._idle.values():
-            while (line := _take(idle)) is not None:
-                line.close()
+            idle.close()
 
     async def _connected(self, request: httpx.Request) -> Line:
         """A fresh line: all addresses of the host are tried (RFC 8305), so `localhost` may mean either family."""
@@ -204,9 +202,9 @@ class Wire(httpx.AsyncBaseTransport):
         return ssl.create_default_context()
 
 
-async def _spoken(line: Line, idle: dict[Line, asyncio.TimerHandle], request: httpx.Request) -> httpx.Response:
+async def _spoken(line: Line, idle: Idle, request: httpx.Request) -> httpx.Response:
     """The answer's head on this line, its body still to be read. Whatever goes wrong, nothing is left open."""
-    call = Call(line, partial(_park, idle))
+    call = Call(line, idle.park)
     try:
         message = await call.begin(request)
     except tuple(SPEAKING) as error:
@@ -216,30 +214,6 @@ async def _spoken(line: Line, idle: dict[Line, asyncio.TimerHandle], request: ht
         await call.aclose()
         raise
     return httpx.Response(message.code, headers=message.raw_headers, stream=call)
-
-
-def _take(idle: dict[Line, asyncio.TimerHandle]) -> Line | None:
-    """The line that was used last: the least likely to be closed by the engine meanwhile."""
-    while idle:
-        line, timer = idle.popitem()
-        timer.cancel()
-        if line.usable():
-            return line
-        line.close()
-    return None
-
-
-def _park(idle: dict[Line, asyncio.TimerHandle], line: Line) -> None:
-    """Keeps a line for `IDLE_S`, if it can be used again."""
-    if line.usable():
-        idle[line] = asyncio.get_running_loop().call_later(IDLE_S, _drop, idle, line)
-    else:
-        line.close()
-
-
-def _drop(idle: dict[Line, asyncio.TimerHandle], line: Line) -> None:
-    idle.pop(line, None)
-    line.close()
 
 
 def _head(request: httpx.Request) -> bytes:

@@ -92,7 +92,8 @@ class Desk:
         calibration = self._calibrations.get(model)
         if calibration is None:
             calibration = self._admit(model)
-        calibration.learn(count.sample, truth)
+        if not calibration.confirms(count.n, count.low, count.high, truth):
+            calibration.learn(count.sample, truth)
 
     def snapshot(self) -> dict[str, dict[str, float]]:
         """By model: answers learnt from, and the drift of the count against them."""

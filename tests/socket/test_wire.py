@@ -12,7 +12,7 @@ import httpx
 import pytest
 import uvloop
 
-from proxy import transport
+from proxy import idle, transport
 from proxy.errors import ConnectTimeout, EngineBroke, EngineTimeout, EngineUnreachable, Fault, ProxyError
 from proxy.relay import Answer, Body, Relay
 from proxy.transport import Wire
@@ -446,7 +446,7 @@ def test_what_is_no_answer_breaks_the_call_and_quotes_nothing(said: bytes) -> No
 
 
 def test_a_connection_is_used_again_and_closed_when_idle(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transport, "IDLE_S", 0.05)
+    monkeypatch.setattr(idle, "IDLE_S", 0.05)
     closed = asyncio.Event()
 
     async def play(peer: Peer) -> None:

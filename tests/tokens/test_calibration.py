@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from proxy.tokens.calibration import COVERAGE, LEARNT, PRIOR, Calibration
+from proxy.tokens.calibration import COVERAGE, LEARNT, PRIOR, SAMPLED, SEASONED, Calibration
 from proxy.tokens.sample import FEATURES, Sample
 from proxy.tokens.shapes import fewest
 
@@ -109,6 +109,34 @@ def test_another_tokenizer_behind_the_same_name_is_learnt_and_shows_as_drift() -
         calibration.learn(english(size), round(1.5 * size) + 9)
     assert calibration.estimate(english(300)).n == pytest.approx(459, rel=0.03)
     assert abs(calibration.drift) < 0.02
+
+
+def answered(calibration: Calibration, sample: Sample, truth: int) -> bool:
+    """As the desk tells it: whether the answer moved the weights."""
+    estimate = calibration.estimate(sample)
+    taught = not calibration.confirms(round(estimate.n), *estimate.band, truth)
+    if taught:
+        calibration.learn(sample, truth)
+    return taught
+
+
+def test_of_many_expected_answers_every_fourth_teaches_and_the_band_still_holds() -> None:
+    calibration = taught(1.2, SEASONED)
+    sizes = [40 + 97 * n % 600 for n in range(400)]
+    noisy = [(english(size), round((1.2 + 0.02 * (n % 5 - 2)) * size) + 9) for n, size in enumerate(sizes)]
+    moved = [answered(calibration, sample, truth) for sample, truth in noisy]
+    assert 1 / SAMPLED <= sum(moved) / len(moved) < 0.35
+    assert calibration.answers == SEASONED + len(moved)
+    bands = [calibration.estimate(sample).band for sample, _ in noisy]
+    assert sum(low <= truth <= high for (low, high), (_, truth) in zip(bands, noisy, strict=True)) >= 0.95 * len(noisy)
+
+
+def test_a_surprise_always_teaches() -> None:
+    calibration = taught(1.0, SEASONED)
+    sizes = [40 + 97 * n % 600 for n in range(400)]
+    moved = [answered(calibration, english(size), round(1.5 * size) + 9) for size in sizes]
+    assert all(moved[:5])
+    assert calibration.estimate(english(300)).n == pytest.approx(459, rel=0.03)
 
 
 def test_one_absurd_answer_moves_little() -> None:
