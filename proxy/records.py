@@ -225,7 +225,7 @@ class PrefixVerdict:
     """Hits of a cache without a limit."""
     bins: tuple[tuple[str, int], ...] = ()
     """Every prompt token in exactly one of `hit`, `compulsory`, `structural`, `capacity`, `other_replica`,
-    `text_break`, `engine_gap`."""
+    `text_break`, `engine_gap`; empty where the engine never had the prompt."""
     family: str | None = None
     """Keyed hash that names the family of prompts; no text."""
     inferred: Inferred | None = None

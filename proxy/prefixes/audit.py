@@ -79,7 +79,7 @@ class Audit:
             return None
         self._cache.end(reading, said)
         sight, reported = self._settled(reading, usage)
-        return self._verdict(sight, reported, reading.verdict.expected)
+        return self._verdict(sight, reading.verdict.expected, split(sight, reported))
 
     def inferred(self, model: str, tokens: int, prefill_ns: int, known: int) -> Inferred | None:
         """Cached tokens by prefill time, for an engine that does not say. Every call is also a sample: `known` of the
@@ -100,7 +100,7 @@ class Audit:
         reading = Reading(id, model, root, prompt, segments, chains, unseen, PrefixVerdict(self._cache.block, 0))
         reading.sight = self._sight(reading)
         sight = self._scaled(reading, None)
-        reading.verdict = self._verdict(sight, None, sight.resident)
+        reading.verdict = self._verdict(sight, sight.resident)
         return reading
 
     def _chains(self, root: int, prompt: Prompt, segments: Sequence[Segment]) -> list[Chain]:
@@ -119,14 +119,14 @@ class Audit:
         repeated = self._texts.repeated(reading, max(look.infinite, elsewhere))
         return Sight(reading.sight.tokens, look.usable, look.resident, look.infinite, elsewhere, repeated)
 
-    def _verdict(self, sight: Sight, reported: int | None, expected: int | None) -> PrefixVerdict:
+    def _verdict(self, sight: Sight, expected: int | None, bins: tuple[tuple[str, int], ...] = ()) -> PrefixVerdict:
         return PrefixVerdict(
             block=self._cache.block,
             tokens=sight.tokens,
             expected=expected,
             attainable=sight.resident if self._cache.capacity is not None else None,
             infinite=sight.infinite,
-            bins=split(sight, reported),
+            bins=bins,
         )
 
     def _settled(self, reading: Reading, usage: Usage | None) -> tuple[Sight, int | None]:

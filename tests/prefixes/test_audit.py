@@ -97,10 +97,10 @@ def test_an_answer_is_part_of_the_next_prompt(audit):
 def test_text_seen_under_another_beginning_is_a_break(audit):
     rules = "\n".join(f"rule number {k} of the house" for k in range(20))
     play(audit, "1", facts(chat(("system", "10:01\n" + rules), ("user", "x"))))
-    first = audit.predict("2", facts(chat(("system", "10:02\n" + rules), ("user", "x"))), 0)
-    bins = dict(first.bins)
-    assert bins["text_break"] > 0.9 * first.tokens - 32
-    assert sum(bins.values()) == first.tokens
+    _, settled = play(audit, "2", facts(chat(("system", "10:02\n" + rules), ("user", "x"))))
+    bins = dict(settled.bins)
+    assert bins["text_break"] > 0.9 * settled.tokens - 32
+    assert sum(bins.values()) == settled.tokens
 
 
 def test_a_restarted_engine_has_nothing(audit):
@@ -135,9 +135,14 @@ def test_a_bounded_cache_says_what_is_attainable(texts):
     audit = Audit(texts, cache_of("vllm", texts, 16, 32, None))
     play(audit, "1", ids(*range(100, 140)))
     play(audit, "2", ids(*range(200, 240)))
-    first = audit.predict("3", ids(*range(100, 140)), 0)
+    first, settled = play(audit, "3", ids(*range(100, 140)))
     assert (first.expected, first.attainable, first.infinite) == (0, 0, 32)
-    assert dict(first.bins)["capacity"] == 32
+    assert dict(settled.bins)["capacity"] == 32
+
+
+def test_a_prompt_that_no_engine_had_is_in_no_bin(audit):
+    assert audit.predict("1", ids(*range(40)), 0).bins == ()
+    assert audit.ended("1", Said(), None) is None
 
 
 def test_slots_hold_prompts_token_by_token(texts):
@@ -190,8 +195,8 @@ def test_cached_tokens_are_inferred_by_the_times_of_the_same_model(audit):
 
 
 def test_a_prompt_beyond_the_bound_is_still_counted_whole(audit):
-    first = audit.predict("1", facts(raw("x" * (LONGEST + 50))), 0)
-    assert sum(count for _, count in first.bins) == LONGEST + 50
+    _, settled = play(audit, "1", facts(raw("x" * (LONGEST + 50))))
+    assert sum(count for _, count in settled.bins) == LONGEST + 50
 
 
 def test_no_text_of_a_prompt_is_in_a_verdict_or_in_what_is_kept(audit):
