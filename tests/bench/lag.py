@@ -64,21 +64,18 @@ def under_load(bench: Bench, port: int, admin: int, data: int) -> tuple[dict[str
 
 
 def report(streams: dict[str, Any], first: str, last: str, scrapes: int, exchanges: int) -> dict[str, Any]:
-    looks, in_1, in_5 = (
-        total(last, name, *le) - total(first, name, *le)
-        for name, *le in (
-            ("loop_lag_seconds_count",), ("loop_lag_seconds_bucket", 'le="0.001"'),
-            ("loop_lag_seconds_bucket", 'le="0.005"'),
-        )
-    )  # fmt: skip
+    def grown(name: str, *labels: str) -> float:
+        return total(last, name, *labels) - total(first, name, *labels)
+
+    looks = grown("loop_lag_seconds_count")
+    within = {ms: grown("loop_lag_seconds_bucket", f'le="0.00{ms}"') / max(1, looks) for ms in (1, 2, 5)}
     return {
         "failed": streams["failed"],
         "events": streams["done"],
         "event_p50_ms": streams["p50_ms"],
         "event_p99_ms": streams["p99_ms"],
         "looks": looks,
-        "within_1_ms": round(in_1 / max(1, looks), 4),
-        "within_5_ms": round(in_5 / max(1, looks), 4),
+        **{f"within_{ms}_ms": round(share, 4) for ms, share in within.items()},
         "scrapes": scrapes,
         "series": len(SAMPLE.findall(last)),
         "exchanges": exchanges,
