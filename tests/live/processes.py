@@ -28,6 +28,9 @@ NICE = 10
 may look at their clocks, and the test would measure that. Where the system has a class for it (Linux: SCHED_IDLE) they
 give way at once, and not after a slice of some 3 ms."""
 
+FRONTED = ("ollama",)
+"""Engines whose work is a child's: `engines.sh` lets that one give way, for the front has a clock to look at too."""
+
 READY_S = {"llamacpp": 60, "ollama": 30, "vllm": 240}
 """Seconds to the first answer, on a busy machine; alone 1, 1 and 25."""
 
@@ -110,9 +113,10 @@ class Engine(Child):
     ) -> None:
         self.port = port or free_port()
         self.url = f"http://127.0.0.1:{self.port}"
-        command = ["nice", "-n", str(NICE), str(ENGINES), "start", kind, str(self.port), *flags]
+        worker = kind not in FRONTED
+        command = [*(("nice", "-n", str(NICE)) if worker else ()), str(ENGINES), "start", kind, str(self.port), *flags]
         super().__init__(command, environment)
-        if hasattr(os, "SCHED_IDLE"):  # before it has children; they and all threads inherit it
+        if worker and hasattr(os, "SCHED_IDLE"):  # before it has children; they and all threads inherit it
             os.sched_setscheduler(self.pid, os.SCHED_IDLE, os.sched_param(0))
         probe = {"llamacpp": "/health", "ollama": "/api/version", "vllm": "/health"}[kind]
         try:

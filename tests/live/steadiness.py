@@ -18,7 +18,7 @@ LATE_NS = 3_000_000
 HELD_UP = 0.003
 """The share of time held up from which on a 99th percentile says more about the machine than about the proxy."""
 
-TRIES = 2
+TRIES = 4
 
 TICK = f"""
 import time

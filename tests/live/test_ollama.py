@@ -294,7 +294,10 @@ def command(proxy: Phasegate, *words: str, said: str | None = None, cwd: Path | 
 
 
 def test_the_ollama_command_works_through_it(proxy: Phasegate, tmp_path: Path, slots: int) -> None:
-    verbose = command(proxy, "run", "--verbose", MODEL, "Say hello.")
+    made = f"made{slots}"
+    (tmp_path / "Modelfile").write_text(f"FROM {MODEL}\nPARAMETER num_predict 24\n")  # left to itself it may never end
+    command(proxy, "create", made, "-f", str(tmp_path / "Modelfile"))
+    verbose = command(proxy, "run", "--verbose", made, "Say hello.")
     counts = re.findall(r"eval count: +(\d+) token", verbose)
     lasted = re.findall(r"^eval duration: +([\d.]+)(m?s)", verbose, re.MULTILINE)
     assert len(counts) == 2
@@ -304,14 +307,13 @@ def test_the_ollama_command_works_through_it(proxy: Phasegate, tmp_path: Path, s
     latest = httpx.get(proxy.admin + "/api/requests", params={"kind": "generate", "limit": 1}).json()[0]
     assert (latest["tokens"]["prompt"], latest["tokens"]["output"]) == (int(counts[0]), int(counts[1]))
     assert phase(latest, "decode") == pytest.approx(decode_s, abs=1e-6)
-    assert MODEL in command(proxy, "ps")
-    assert OTHER in command(proxy, "list")
+    assert MODEL in command(proxy, "ps")  # whose weights it has
+    listed = command(proxy, "list")
+    assert made in listed
+    assert OTHER in listed
     assert "llama" in command(proxy, "show", MODEL)
-    (tmp_path / "Modelfile").write_text(f"FROM {MODEL}\nPARAMETER temperature 0.1\n")
-    command(proxy, "create", f"made{slots}", "-f", str(tmp_path / "Modelfile"))
-    assert f"made{slots}" in command(proxy, "list")
-    command(proxy, "rm", f"made{slots}")
-    assert f"made{slots}" not in command(proxy, "list")
+    command(proxy, "rm", made)
+    assert made not in command(proxy, "list")
 
 
 def peak_bytes(pid: int) -> int:
