@@ -45,7 +45,8 @@ class Metronome(Child):
 
 
 def steadily(attempt: Callable[[int], Result]) -> Result:
-    """The first attempt that the machine did not disturb; where it disturbs all, the last."""
+    """The first attempt that the machine did not disturb; where it disturbs all, the one that it disturbed least."""
+    tried: list[tuple[float, Result]] = []
     for number in range(TRIES):
         metronome = Metronome()
         try:
@@ -54,6 +55,7 @@ def steadily(attempt: Callable[[int], Result]) -> Result:
             share = metronome.held_up()
             metronome.kill()
         print(f"the machine was held up {share:.2%} of the time")
+        tried.append((share, result))
         if share <= HELD_UP:
             break
-    return result
+    return min(tried, key=lambda one: one[0])[1]
