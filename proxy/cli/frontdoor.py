@@ -16,16 +16,16 @@ A WebSocket upgrade reaches it as the plain request that it begins as, to be ref
 """
 
 import asyncio
-import re
 import urllib.parse
 from enum import Enum
 from typing import Any
 
 import httptools
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
 from proxy.cli.cycle import LINGER_S, Cycle
+from proxy.cli.heads import Denied, check, origin_form
 
 HEAD_S = 10.0
 """Seconds from a connection's beginning, or a head's first byte, to the head's end: nginx waits 60, for clients on the
@@ -36,9 +36,6 @@ HEAD_FIELDS = 100
 """Header lines in a head: Apache's limit."""
 PIPELINE = 16
 """Requests of one connection that wait for their turn before reading pauses: a paused socket hides a leaving client."""
-_HOST = re.compile(rb"(\[[0-9A-Fa-f:.]+(%25[\w.~-]+)?\]|[\w.~!$&'()*+,;=%-]+)(:[0-9]{0,5})?", re.ASCII)
-# RFC 9110 7.2: uri-host and an optional port.
-_ABSOLUTE = re.compile(rb"[A-Za-z][A-Za-z0-9+.-]*://[^/?#]*")
 
 
 class Place(Enum):
@@ -56,14 +53,6 @@ class Gate(ServerState):
         super().__init__()
         self.malformed = 0
         """Requests answered here because they are no good HTTP: no exchange, no record."""
-
-
-class Denied(Exception):
-    """This head is not let in. Raised inside the parser, to stop it."""
-
-    def __init__(self, status: int, reason: str) -> None:
-        super().__init__(reason)
-        self.status = status
 
 
 class FrontDoor(HttpToolsProtocol):
@@ -151,7 +140,8 @@ class FrontDoor(HttpToolsProtocol):
             return
         self._head_size += len(name) + len(value) + 4
         if len(self.headers) == HEAD_FIELDS or self._head_size + len(self.url) > HEAD_BYTES:
-            self._raise(431, f"the head is over {HEAD_FIELDS} fields or {HEAD_BYTES} bytes")
+            self._denied = Denied(431, f"the head is over {HEAD_FIELDS} fields or {HEAD_BYTES} bytes")
+            raise self._denied
         super().on_header(name, value.rstrip(b" \t"))
 
     def on_headers_complete(self) -> None:
@@ -159,7 +149,11 @@ class FrontDoor(HttpToolsProtocol):
         if self._replaying:
             return
         version = self.parser.get_http_version()
-        self._check(version)
+        try:
+            check(version, self.parser.get_method(), self.headers)
+        except Denied as denied:
+            self._denied = denied
+            raise
         self._place = Place.BODY
         self._head_read = self._head_size = 0
         self._stop_head_timer()
@@ -221,23 +215,8 @@ class FrontDoor(HttpToolsProtocol):
         else:
             self.transport.close()
 
-    def _check(self, version: str) -> None:
-        """What llhttp lets through and RFC 9112 does not."""
-        hosts = [value for name, value in self.headers if name == b"host"]
-        codings = [value.lower() for name, value in self.headers if name == b"transfer-encoding"]
-        if version not in ("1.0", "1.1"):
-            self._raise(505, f"HTTP/{version} is not spoken here")
-        if len(hosts) > 1 or (version == "1.1" and not hosts) or not all(map(_HOST.fullmatch, hosts)):
-            self._raise(400, "exactly one well-formed Host is required")  # RFC 9112 3.2
-        if self.parser.get_method() == b"CONNECT":
-            self._raise(501, "CONNECT is not served here")
-        if codings and version == "1.0":
-            self._raise(400, "HTTP/1.0 has no transfer-encoding")  # RFC 9112 6.1
-        if codings not in ([], [b"chunked"]):
-            self._raise(501, "no transfer-encoding but chunked is understood")
-
     def _cycle(self, version: str) -> "Cycle":
-        target = _origin_form(self.url)
+        target = origin_form(self.url)
         path, _, query = target.partition(b"?")
         upgrade = self.parser.should_upgrade()
         if upgrade and self._get_upgrade() == b"h2c":
@@ -286,10 +265,6 @@ class FrontDoor(HttpToolsProtocol):
 
     # --- denials and endings ---
 
-    def _raise(self, status: int, reason: str) -> None:
-        self._denied = Denied(status, reason)
-        raise self._denied
-
     def _deny(self, denied: Denied) -> None:
         """Answers malformed HTTP, after the exchanges before it; a request whose body breaks is told that its client
         is gone."""
@@ -309,10 +284,7 @@ class FrontDoor(HttpToolsProtocol):
             self._say(denied)
 
     def _say(self, denied: Denied) -> None:
-        reason = str(denied).encode("ascii", "replace").replace(b"\\", b"/").replace(b'"', b"'")
-        body = b'{"error":{"message":"%b","type":"invalid_request_error","param":null,"code":null}}' % reason
-        head = b"content-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n" % len(body)
-        self.transport.write(STATUS_LINE[denied.status] + head + body)
+        self.transport.write(denied.answer())
         self._part(unread=True)
 
     def _part(self, *, unread: bool) -> None:
@@ -326,14 +298,3 @@ class FrontDoor(HttpToolsProtocol):
             self.loop.call_later(LINGER_S, self.transport.close)
         else:
             self.transport.close()
-
-
-def _origin_form(target: bytes) -> bytes:
-    """The target without scheme and authority, which are ours (RFC 9112 3.2.2); every other byte as it came."""
-    if target.startswith(b"/"):
-        return target
-    absolute = _ABSOLUTE.match(target)
-    if absolute is None:
-        return target  # `*`, or the authority of a CONNECT
-    rest = target[absolute.end() :]
-    return rest if rest.startswith(b"/") else b"/" + rest

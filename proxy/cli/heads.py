@@ -1,0 +1,53 @@
+"""Heads of requests: what llhttp lets through and RFC 9112 does not, and how malformed HTTP is answered."""
+
+import re
+
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE
+
+from proxy.headers import Pair
+
+_HOST = re.compile(rb"(\[[0-9A-Fa-f:.]+(%25[\w.~-]+)?\]|[\w.~!$&'()*+,;=%-]+)(:[0-9]{0,5})?", re.ASCII)
+# RFC 9110 7.2: uri-host and an optional port.
+_ABSOLUTE = re.compile(rb"[A-Za-z][A-Za-z0-9+.-]*://[^/?#]*")
+
+
+class Denied(Exception):
+    """This head is not let in."""
+
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+
+    def answer(self) -> bytes:
+        """The whole response, in OpenAI's words: no dialect is known yet. The connection closes after it."""
+        reason = str(self).encode("ascii", "replace").replace(b"\\", b"/").replace(b'"', b"'")
+        body = b'{"error":{"message":"%b","type":"invalid_request_error","param":null,"code":null}}' % reason
+        head = b"content-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n" % len(body)
+        return STATUS_LINE[self.status] + head + body
+
+
+def check(version: str, method: bytes, headers: list[Pair]) -> None:
+    """Raises Denied for a head that is not to be let in; names of `headers` are lower case."""
+    hosts = [value for name, value in headers if name == b"host"]
+    codings = [value.lower() for name, value in headers if name == b"transfer-encoding"]
+    if version not in ("1.0", "1.1"):
+        raise Denied(505, f"HTTP/{version} is not spoken here")
+    if len(hosts) > 1 or (version == "1.1" and not hosts) or not all(map(_HOST.fullmatch, hosts)):
+        raise Denied(400, "exactly one well-formed Host is required")  # RFC 9112 3.2
+    if method == b"CONNECT":
+        raise Denied(501, "CONNECT is not served here")
+    if codings and version == "1.0":
+        raise Denied(400, "HTTP/1.0 has no transfer-encoding")  # RFC 9112 6.1
+    if codings not in ([], [b"chunked"]):
+        raise Denied(501, "no transfer-encoding but chunked is understood")
+
+
+def origin_form(target: bytes) -> bytes:
+    """The target without scheme and authority, which are ours (RFC 9112 3.2.2); every other byte as it came."""
+    if target.startswith(b"/"):
+        return target
+    absolute = _ABSOLUTE.match(target)
+    if absolute is None:
+        return target  # `*`, or the authority of a CONNECT
+    rest = target[absolute.end() :]
+    return rest if rest.startswith(b"/") else b"/" + rest
