@@ -226,7 +226,9 @@ class DataApp:
     def _timeouts(self, facts: RequestFacts) -> Timeouts:
         limits = self.settings.timeouts
         # A pull or a create works for minutes between two lines: the limits are made for answers.
-        return Timeouts(connect_s=limits.connect_s, first_byte_s=0, idle_s=0) if facts.route == "manage" else limits
+        if facts.route != "manage":
+            return limits
+        return Timeouts(body_s=limits.body_s, connect_s=limits.connect_s, first_byte_s=0, idle_s=0)
 
     async def _acquaint(self, engine: Engine, facts: RequestFacts) -> bool:
         return facts.prompt is not None and await self.auditing.acquaint(engine, facts.prompt)

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from typing import Any
 
 from proxy.errors import BodyTooLarge, ClientGone
+from proxy.headers import stated_length
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -61,11 +62,12 @@ class Client:
         peer = self._scope.get("client")
         return peer[0] if peer else None
 
-    async def body(self, limit: int) -> bytes:
-        """The whole request body. Raises BodyTooLarge before reading more than `limit` bytes, ClientGone."""
-        announced = self.header(b"content-length") or b"0"
-        if announced.isdigit() and int(announced) > limit:
-            raise BodyTooLarge(f"the body has {int(announced)} bytes, over the limit of {limit} (body_limit_bytes)")
+    async def body(self, limit: int, heard: Callable[[], None] = lambda: None) -> bytes:
+        """The whole request body; `heard` is called at each piece. Raises BodyTooLarge before reading more than `limit`
+        bytes, ClientGone."""
+        announced = stated_length(self.header(b"content-length") or b"0")
+        if announced > limit:
+            raise BodyTooLarge(f"the body has {announced} bytes, over the limit of {limit} (body_limit_bytes)")
         parts: list[bytes] = []
         size = 0
         async for part in self.stream():
@@ -73,6 +75,7 @@ class Client:
             if size > limit:
                 raise BodyTooLarge(f"the body has more than {limit} bytes (body_limit_bytes)")
             parts.append(part)
+            heard()
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     async def stream(self) -> AsyncIterator[bytes]:

@@ -91,6 +91,8 @@ class Upstream(Section, frozen=True):
 class Timeouts(Section, frozen=True):
     """Limits in seconds; 0: no limit."""
 
+    body_s: float = 60.0
+    """Between two reads of a request's body that is held until it is whole: what is held takes memory."""
     connect_s: float = 5.0
     """To a connection with the engine."""
     first_byte_s: float = 1800.0

@@ -57,7 +57,8 @@ CHANGES: dict[str, Change] = {
     "output_cap": Change("the number of output tokens is spliced, where a limit says cap_output", _caps),
     "encoding": Change("accept-encoding: identity on inference routes", inference=frozenset({b"accept-encoding"})),
     "hop": Change(
-        "host is the engine's; hop-by-hop fields end; framing is made anew; expect is answered here",
+        "host is the engine's; hop-by-hop fields, trailers, 1xx and reason phrases end; framing is made anew; expect "
+        "is answered here; names of request headers are lower case",
         request=NOT_FOR_ENGINES | {b"host", b"content-length"},
         answer=HOP_BY_HOP | {b"content-length"},
     ),

@@ -7,6 +7,7 @@ how a dialect spells it: `wire.errors` renders any of them in the caller's own s
     +- Refused                the request cannot be served as it is            4xx, 501
     |  +- BadRequest          malformed where we must read it                  400
     |  +- BodyTooLarge        over body_limit                                  413
+    |  +- BodyTimeout         the client stopped in the middle of it           408
     |  +- BadKey              tenants are on and the key is missing or unknown 401
     |  +- Forbidden           a route that is closed to this caller            403
     |  +- UnknownModel        no engine serves it                              404
@@ -60,6 +61,13 @@ class BodyTooLarge(Refused):
 
     status = 413
     code = "request_too_large"
+
+
+class BodyTimeout(Refused):
+    """The client stopped sending its body and stayed."""
+
+    status = 408
+    code = "request_timeout"
 
 
 class BadKey(Refused):

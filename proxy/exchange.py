@@ -47,6 +47,9 @@ LEFT_THE_LINE = AdmissionVerdict("queued", "disconnected", mode="enforce")
 """The verdict of a request that ended in line at the door."""
 
 
+REFUSALS = (400, 422)
+"""How an engine may answer a member that it does not know: the client's own body goes once then."""
+
 LINGER_S = 0.25
 """A client that leaves between the answer's finish and its usage is not waited for, but the numbers are: this long."""
 
@@ -202,7 +205,9 @@ class Exchange:
         content_type = (client.header(b"content-type") or b"").decode("latin-1")
         if client.has_body and not rooms.buffers(self.facts, content_type):
             return self._upload()
-        body = await client.body(self._body_limit)
+        self.guard.body(rooms.timeouts(self.facts).body_s)
+        body = await client.body(self._body_limit, self.guard.heard)
+        self.guard.arrived()
         self.recorder.arrived(self._clock.wall_s(), self._clock.now_ns(), len(body))
         self._watch = Watch(client, self._left)
         self.facts = await rooms.read(self.facts, content_type, body)
@@ -243,10 +248,10 @@ class Exchange:
         self.guard.total(limits.total_s)
         engine.dispatched(self.key, self.facts, self._clock.now_ns(), audited=self._prefix is not None)
         answer = await self._call(engine, request.headers, request.body, limits.connect_s)
-        if answer.status == 400 and request.own is not None:
+        if answer.status in REFUSALS and request.own is not None:
             await answer.aclose()
-            engine.bears_splice = False
             answer = await self._call(engine, request.headers, request.own, limits.connect_s)
+            engine.bears_splice = answer.status >= 400  # else it was the splice that it could not bear
         self.guard.head()
         self.guard.idle(limits.idle_s)
         return answer

@@ -32,6 +32,8 @@ from proxy.records import (
 )
 from proxy.relay import Answer, Body, Relay
 
+FRESH_S = 1.0
+"""How old the lists of models may be that say that no engine serves a name."""
 LIST_S = 5.0
 """How long one engine may take to list its models, before the others are told without it."""
 
@@ -286,12 +288,14 @@ class Together(Engine):
 class Fleet:
     """All engines."""
 
-    # State: the engines, and where the round robin stands.
+    # State: the engines, where the round robin stands, and the latest look that a strange name caused.
     def __init__(self, engines: Sequence[Engine], together: Engine, look: Callable[[Engine], Awaitable[None]]) -> None:
         self.engines = tuple(engines)
         self._together = together
         self._look = look
         self._turn = itertools.count()
+        self._looking: asyncio.Future[list[None]] | None = None
+        self._looked_s = 0.0
 
     @property
     def present(self) -> Sequence[Engine]:
@@ -318,13 +322,20 @@ class Fleet:
         if facts.model is None:
             return engines[0]
         if not (serving := self._serving(facts.model)):
-            await asyncio.gather(*(self._look(engine) for engine in engines))
+            await self._look_afresh(engines)
             serving = self._serving(facts.model)
         if not serving:
             raise self._nobody(facts.model)
         turn = next(self._turn)
         order = serving[turn % len(serving) :] + serving[: turn % len(serving)]
         return min(order, key=lambda engine: len(engine.inflight))
+
+    async def _look_afresh(self, engines: Sequence[Engine]) -> None:
+        """One look for all who wait for one: strange names cost the engines little, however many come."""
+        loop = asyncio.get_running_loop()
+        if self._looking is None or (self._looking.done() and loop.time() - self._looked_s > FRESH_S):
+            self._looking, self._looked_s = asyncio.gather(*(self._look(engine) for engine in engines)), loop.time()
+        await asyncio.shield(self._looking)
 
     def _serving(self, model: str) -> list[Engine]:
         return [engine for engine in self.present if serves(engine.models, model)]

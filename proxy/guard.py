@@ -7,7 +7,7 @@ wins. The exchange catches the cancellation and asks for the reason, so that eve
 import asyncio
 from collections.abc import Callable
 
-from proxy.errors import ClientGone, EngineStalled, EngineTimeout, ProxyError
+from proxy.errors import BodyTimeout, ClientGone, EngineStalled, EngineTimeout, ProxyError
 
 SLACK_S = 1e-6
 """Rounding between the loop's clock (a float) and ours (integers); a limit fires this much early at most."""
@@ -16,9 +16,9 @@ SLACK_S = 1e-6
 class Guard:
     """Cancels one task, at most once, with a reason."""
 
-    # State: the task, the reason once there is one, timers that are armed, when the engine was last heard, and whether
-    # it is the client that is waited for.
-    __slots__ = ("_idle_s", "_loop", "_task", "_timers", "heard_ns", "now_ns", "reason", "sending")
+    # State: the task, the reason once there is one, timers that are armed, when the other side was last heard, and
+    # whether it is the client that is waited for: to read, or to go on with its body.
+    __slots__ = ("_idle_s", "_loop", "_receiving", "_task", "_timers", "heard_ns", "now_ns", "reason", "sending")
 
     def __init__(self, now_ns: Callable[[], int]) -> None:
         task = asyncio.current_task()
@@ -30,6 +30,7 @@ class Guard:
         self.now_ns = now_ns
         self.heard_ns = 0
         self.sending = False
+        self._receiving = False
         self.reason: ProxyError | None = None
 
     def cancel(self, reason: ProxyError) -> None:
@@ -37,6 +38,20 @@ class Guard:
         if self.reason is None:
             self.reason = reason
             self._task.cancel()
+
+    def body(self, seconds: float) -> None:
+        """The client sends its body: silence for `seconds` ends the exchange; 0: no limit. Each read is `heard`."""
+        self._receiving = True
+        self._listen_for(seconds)
+
+    def heard(self) -> None:
+        """Something has come."""
+        self.heard_ns = self.now_ns()
+
+    def arrived(self) -> None:
+        """The body is here."""
+        self._receiving = False
+        self._disarm("idle")
 
     def first_byte(self, seconds: float) -> None:
         """The answer's head must be here within `seconds`; 0: no limit."""
@@ -55,6 +70,9 @@ class Guard:
 
         A client that reads nothing for as long is gone: it would hold the engine for ever.
         """
+        self._listen_for(seconds)
+
+    def _listen_for(self, seconds: float) -> None:
         self._idle_s = seconds
         self.heard_ns = self.now_ns()
         if seconds:
@@ -84,6 +102,8 @@ class Guard:
         left_s = self._idle_s - (self.now_ns() - self.heard_ns) / 1e9
         if left_s > SLACK_S:
             self._timers["idle"] = self._loop.call_later(left_s, self._listen)
+        elif self._receiving:
+            self.cancel(BodyTimeout(f"the body did not go on within {self._idle_s:g} s (timeouts.body_s)"))
         elif self.sending:
             self.cancel(ClientGone(f"the client read nothing for {self._idle_s:g} s (timeouts.idle_s)"))
         else:

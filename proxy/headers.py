@@ -39,6 +39,13 @@ _GOOD_ID = re.compile(rb"[\x21-\x7e]{1,128}")
 # 128 characters: twice a W3C trace id with its parent, and short enough for a log line and an exemplar.
 
 
+def stated_length(value: bytes) -> int:
+    """What a `content-length` says (RFC 9110 8.6), zeros in front and all; -1 where it is no number. Python reads 4,300
+    digits at most: what has over twenty is a number all the same, and more than anybody can send."""
+    digits = value.strip().lstrip(b"0")
+    return int(digits[:20] or b"0") if value.strip().isdigit() else -1
+
+
 def request_id(headers: Iterable[Pair], make: Callable[[], str]) -> str:
     """The client's id where it is one field of 1 to 128 printable ASCII characters without space, else a made one."""
     ids = [value for name, value in headers if name == REQUEST_ID]

@@ -20,6 +20,7 @@ import httpx
 from aiohttp import EMPTY_PAYLOAD, ClientError, StreamReader
 from aiohttp.http import HttpProcessingError, RawResponseMessage
 
+from proxy.headers import stated_length
 from proxy.idle import Idle
 from proxy.line import HEAD_LIMIT, Line
 
@@ -29,6 +30,8 @@ READ_BUFFER = 64 * 1024
 """Bytes; reading from the engine pauses at twice as much that the client did not take."""
 HEADERS_LIMIT = 1000
 PORTS = {"http": 80, "https": 443}
+CHUNKED = (["chunked"], ["Chunked"])
+"""The one transfer coding that is undone here; another one (RFC 9112 7.2) would reach the client with its name gone."""
 
 CONNECTING: Mapping[type[Exception], type[httpx.TransportError]] = {
     TimeoutError: httpx.ConnectTimeout,
@@ -76,6 +79,8 @@ class Call(httpx.AsyncByteStream):
             if message.code == 101:
                 raise httpx.RemoteProtocolError("an upgrade that nobody asked for")
             message, self._payload = await self._line.read()
+        if message.chunked and message.headers.getall("transfer-encoding") not in CHUNKED:
+            raise httpx.RemoteProtocolError("a transfer coding that nobody asked for")
         bodiless = self._payload is EMPTY_PAYLOAD
         self._until_close = not (bodiless or message.chunked or "content-length" in message.headers)
         return message
@@ -240,7 +245,7 @@ async def _rest(line: Line, request: httpx.Request) -> None:
 
 async def _uploaded(line: Line, stream: httpx.AsyncByteStream, length: str | None) -> None:
     """Streams the body: chunked, or exactly as long as `content-length` says."""
-    left = None if length is None else int(length)
+    left = None if length is None else stated_length(length.encode("latin-1"))
     async for chunk in stream:
         if left is None and chunk:
             line.write((b"%x\r\n" % len(chunk), chunk, b"\r\n"))

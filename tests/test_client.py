@@ -113,6 +113,13 @@ def test_a_body_that_is_announced_as_too_large_is_not_read() -> None:
         asyncio.run(announced.body(10))
 
 
+def test_zeros_in_front_of_a_length_change_nothing_and_each_piece_is_heard() -> None:
+    heard: list[None] = []
+    padded = client(piece(b"a", True), piece(b"b"), headers=((b"content-length", b"0" * 5_000 + b"2"),))
+    assert asyncio.run(padded.body(2, lambda: heard.append(None))) == b"ab"
+    assert len(heard) == 2
+
+
 @pytest.mark.parametrize("announced", [b"10", b"nonsense", b"-1"])
 def test_a_body_that_grows_too_large_is_read_no_further(announced: bytes) -> None:
     one = client(piece(b"x" * 10, True), piece(b"x", True), headers=((b"content-length", announced),))

@@ -117,6 +117,14 @@ ROWS = [
         request=simple_request(json.dumps({"model": "m1", "prompt": [7] * 90}).encode(), "/v1/completions"),
         settings={"limit": [{"name": "short", "max_prompt_tokens": 50}]},
     ),
+    Row(
+        "body_that_does_not_go_on",
+        Outcome.REFUSED,
+        None,
+        status=408,
+        request=Request(headers=(("content-length", "9"),), pieces=((0, b"{"), (9000 * MS, b"}"))),
+        settings={"timeouts": {"body_s": 2.0}},
+    ),
     Row("model_that_nobody_serves", Outcome.REFUSED, None, status=404, settings={"upstream": TWO}),
     Row("upgrade", Outcome.REFUSED, None, status=501, request=UPGRADE),
     Row(

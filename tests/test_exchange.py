@@ -146,9 +146,10 @@ def test_a_fault_in_making_numbers_spoils_a_number_and_no_request(method: str) -
 # --- dispatch ---
 
 
-def test_an_engine_that_refuses_a_spliced_body_gets_the_clients_own_once_and_is_not_asked_again() -> None:
+@pytest.mark.parametrize("status", [400, 422])
+def test_an_engine_that_refuses_a_spliced_body_gets_the_clients_own_once_and_is_not_asked_again(status: int) -> None:
     async def main(loop: VirtualLoop) -> tuple[House, list[Answer]]:
-        scripts = [plain(400, {"error": "unknown field stream_options"}), WHOLE, WHOLE]
+        scripts = [plain(status, {"error": "unknown field stream_options"}), WHOLE, WHOLE]
         house = House(loop, lambda call: scripts.pop(0), ask_usage=True)
         return house, [await house.ask(STREAM), await house.ask(STREAM)]
 
@@ -158,6 +159,18 @@ def test_an_engine_that_refuses_a_spliced_body_gets_the_clients_own_once_and_is_
     assert [call.asks_usage for call in house.calls] == [True, False, False]
     assert [record.outcome for record in house.records] == [Outcome.COMPLETED] * 2
     assert house.leftovers() == []
+
+
+def test_a_request_that_is_refused_as_the_client_sent_it_says_nothing_of_the_splice() -> None:
+    async def main(loop: VirtualLoop) -> tuple[House, list[Answer]]:
+        scripts = [plain(400, {"error": "too long"}), plain(400, {"error": "too long"}), WHOLE]
+        house = House(loop, lambda call: scripts.pop(0), ask_usage=True)
+        return house, [await house.ask(STREAM), await house.ask(STREAM)]
+
+    house, answers = run(main)
+    assert [answer.status for answer in answers] == [400, 200]
+    assert [call.asks_usage for call in house.calls] == [True, False, True]
+    assert [record.outcome for record in house.records] == [Outcome.ENGINE_REJECTED, Outcome.COMPLETED]
 
 
 def test_a_400_to_the_clients_own_body_is_the_answer() -> None:

@@ -1,5 +1,6 @@
 """Which engine a request goes to, and what is known of each between requests."""
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
@@ -8,7 +9,7 @@ import pytest
 
 from proxy.engines.fingerprint import Fingerprint
 from proxy.errors import EngineUnreachable, UnknownModel
-from proxy.fleet import Engine, serves, waited_ns
+from proxy.fleet import FRESH_S, Engine, serves, waited_ns
 from proxy.records import EngineReport, RequestFacts
 from tests.support.client import simple_request
 from tests.support.clock import VirtualLoop, run
@@ -101,6 +102,28 @@ def test_a_model_that_nobody_lists_is_looked_for_afresh() -> None:
         return await chosen(house, asking("new"))
 
     assert at(pages, work) == ["two"]
+
+
+def test_many_strange_names_cost_one_look() -> None:
+    looks: list[None] = []
+
+    async def work(house: House) -> None:
+        house.app.fleet._look = lambda engine: looked(engine.name)  # type: ignore[assignment]
+        for _ in range(3):  # at once, and then one after the other within the second
+            await asyncio.gather(*(strange(house) for _ in range(20)), return_exceptions=True)
+            await asyncio.sleep(FRESH_S / 4)
+        await asyncio.sleep(FRESH_S)
+        await strange(house)
+
+    async def looked(_: str) -> None:
+        looks.append(None)
+
+    async def strange(house: House) -> None:
+        with pytest.raises(UnknownModel):
+            await house.app.fleet.choose(asking("nobody's"))
+
+    at(SITES, work)
+    assert len(looks) == 2 * 3
 
 
 def test_a_model_that_nobody_serves_is_refused_with_the_names_there_are() -> None:

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from proxy.errors import ClientGone, Draining, EngineStalled, EngineTimeout, ProxyError
+from proxy.errors import BodyTimeout, ClientGone, Draining, EngineStalled, EngineTimeout, ProxyError
 from proxy.guard import Guard
 from tests.support.clock import ENGINE, START_NS, VirtualLoop, run
 
@@ -111,6 +111,28 @@ def test_silence_while_the_client_is_sent_to_is_the_clients() -> None:
 
     reason, at_ns = guarded(work)
     assert (type(reason), at_ns) == (ClientGone, 2 * S)
+
+
+def test_a_body_that_does_not_go_on_is_the_clients_and_each_piece_moves_the_limit() -> None:
+    async def work(loop: VirtualLoop, guard: Guard) -> None:
+        guard.body(2)
+        await loop.until(START_NS + S, ENGINE)
+        guard.heard()
+        await asyncio.sleep(100)
+
+    reason, at_ns = guarded(work)
+    assert isinstance(reason, BodyTimeout)
+    assert "timeouts.body_s" in str(reason)
+    assert at_ns == pytest.approx(3 * S, abs=2_000)
+
+
+def test_a_body_that_has_arrived_is_waited_for_no_more() -> None:
+    async def work(loop: VirtualLoop, guard: Guard) -> None:
+        guard.body(2)
+        guard.arrived()
+        await asyncio.sleep(100)
+
+    assert guarded(work)[0] is None
 
 
 def test_after_close_nothing_cancels_any_more() -> None:

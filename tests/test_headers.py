@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.headers import HOP_BY_HOP, KEYS, Pair, request_id, to_client, to_engine
+from proxy.headers import HOP_BY_HOP, KEYS, Pair, request_id, stated_length, to_client, to_engine
 
 OURS = [(b"host", b"engine:1"), (b"x-request-id", b"id")]
 
@@ -15,6 +15,22 @@ def out(*headers: Pair, **more: object) -> list[Pair]:
 
 def back(*headers: Pair, **more: object) -> list[Pair]:
     return to_client(headers, request_id="id", **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("value", "length"),
+    [
+        (b"0", 0),
+        (b" 7\t", 7),
+        (b"0" * 5_000 + b"2", 2),
+        (b"9" * 5_000, 10**20 - 1),
+        (b"-1", -1),
+        (b"+2", -1),
+        (b"", -1),
+    ],
+)
+def test_a_length_is_read_whatever_stands_in_front(value: bytes, length: int) -> None:
+    assert stated_length(value) == length
 
 
 def test_what_is_not_ours_passes_in_order_with_its_bytes_and_duplicates() -> None:

@@ -12,6 +12,8 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
+from proxy.headers import stated_length
+
 LINGER_S = 2.0
 """Seconds for what is still under way when we close: bytes that we drop, so that no reset eats our answer
 (RFC 9112 9.6), and bytes that a slow client has not taken."""
@@ -92,7 +94,7 @@ class Cycle(RequestResponseCycle):
         for name, value in headers:
             low = name.lower()
             if low == b"content-length":
-                self._left = int(value)
+                self._left = stated_length(value)
                 if status == 204:
                     continue  # RFC 9110 8.6
             elif low == b"connection":

@@ -13,6 +13,8 @@ _STRUCTURE = re.compile(rb'["\[\]{}]')
 _SPELT = re.compile(rb"\\u00[4-7]")
 """A letter or an underscore written as an escape: names may hide behind it. No other escape can spell one."""
 _SPACE = re.compile(rb"[ \t\r\n]*")
+_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
+"""Possessive: a text of nothing but escapes is gone through once, and nothing is remembered of the way."""
 _SCALAR = re.compile(rb"[^\s,\]}]+")
 
 
@@ -130,14 +132,11 @@ def _skip(text: bytes, at: int) -> int:
 
 
 def _string_end(text: bytes, at: int) -> int:
-    """Offset after the string that begins at `at`: its quote is one with an even number of backslashes before it."""
-    while True:
-        at = text.index(b'"', at + 1)
-        slash = at - 1
-        while text[slash] == ord("\\"):
-            slash -= 1
-        if (at - slash) % 2:
-            return at + 1
+    """Offset after the string that begins at `at`."""
+    found = _STRING.match(text, at)
+    if found is None:
+        raise ValueError("an open string")
+    return found.end()
 
 
 def _value_end(text: bytes, at: int) -> int:

@@ -1,5 +1,8 @@
 """What streams feel of the office: loop lag while it is scraped each second, and while it is killed.
 
+The way of an event through phasegate includes whatever the loop was late for it: `event_p99_ms` bounds the loop's lag
+at its own 99th percentile, which the histogram of looks can only place between two edges.
+
     python -m tests.bench.lag [--streams 50] [--seconds 20] [--models 8]
 
 Streams of 100 events a second under `--models` names go through `phasegate serve`; `/metrics` is scraped each second;
@@ -68,7 +71,7 @@ def report(streams: dict[str, Any], first: str, last: str, scrapes: int, exchang
         return total(last, name, *labels) - total(first, name, *labels)
 
     looks = grown("loop_lag_seconds_count")
-    within = {ms: grown("loop_lag_seconds_bucket", f'le="0.00{ms}"') / max(1, looks) for ms in (1, 2, 5)}
+    within = {ms: grown("loop_lag_seconds_bucket", f'le="0.00{ms}"') / max(1, looks) for ms in (1, 5)}
     return {
         "failed": streams["failed"],
         "events": streams["done"],

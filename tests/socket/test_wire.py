@@ -390,6 +390,7 @@ def test_a_good_chunk_comes_before_garbage_of_the_same_read() -> None:
     [
         b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nx: y\r\nContent-Length: 2\r\n\r\nhi",
         b"HTTP/1.1 200 OK\r\ncontent-length: 2, 2\r\n\r\nhi",
+        b"HTTP/1.1 200 OK\r\ncontent-length: %b2\r\n\r\nhi" % (b"0" * 5_000),
         b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\ntransfer-encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n",
     ],
 )
@@ -400,6 +401,18 @@ def test_a_length_said_twice_is_a_length_where_it_is_clear(head: bytes) -> None:
 
     async def test(session: Session) -> None:
         assert await session.ask() == b"hi"
+
+    served(test, play)
+
+
+def test_a_coding_that_nobody_asked_for_is_no_answer() -> None:
+    async def play(peer: Peer) -> None:
+        await peer.request(4)
+        peer.say(b"HTTP/1.1 200 OK\r\ntransfer-encoding: gzip, chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n")
+
+    async def test(session: Session) -> None:
+        with pytest.raises(EngineBroke):
+            await session.ask()
 
     served(test, play)
 

@@ -113,3 +113,9 @@ def test_members_come_in_order_with_their_places():
         ("b", b'"x"'),
     ]
     assert list(members(b" { } ")) == []
+
+
+def test_a_text_of_nothing_but_escapes_is_gone_through_once():
+    text = b'{"m":"' + rb"\"" * 1_000_000 + b'","stream_options":null}'
+    assert splice(text, PATH, b"true") == text.replace(b"null", b'{"include_usage":true}')
+    assert splice(text.replace(b'","', b","), PATH, b"true") is None
