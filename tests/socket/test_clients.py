@@ -21,7 +21,7 @@ from proxy.records import Finished, Outcome
 from proxy.transport import Wire
 from tests.support.loopback import Peer, engine
 
-PER_MINUTE = 60
+PER_MINUTE = 20
 """So that the one after the last waits for a second, as it is told."""
 
 HANG_UP_S = 0.05
@@ -82,7 +82,7 @@ def test_the_openai_client_backs_off_as_told_and_succeeds():
             for _ in range(PER_MINUTE):
                 assert await ask() == "Paris."
             assert await ask() == "Paris."
-            assert 1.0 <= time.monotonic() - start < 5.0, "a place comes free a second after the first was taken"
+            assert 3.0 <= time.monotonic() - start < 20.0, "a place comes free three seconds after the first was taken"
             assert [one.outcome for one in left[-2:]] == [Outcome.SHED, Outcome.COMPLETED]
             refused = left[-2]
             assert (refused.status, refused.admission.rule, refused.admission.reason) == (
