@@ -3,7 +3,8 @@
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,8 @@ from proxy.cli import USAGE
 from proxy.cli.config import FILE, loaded
 from proxy.cli.tables import as_csv, as_markdown, as_text
 from proxy.clock import SystemClock
-from proxy.exporters.reader import Unreadable, Wanted, lines
+from proxy.exporters.means import Stretch, compared
+from proxy.exporters.reader import Unreadable, Wanted, lines, means
 from proxy.exporters.summary import Row, summarize
 
 PROGRESS = 50_000
@@ -66,18 +68,30 @@ def report(
 ) -> None:
     """Percentiles per phase, model, class, tenant and time; the slowest requests; failures beside latency.
 
-    FILE is a store (SQLite) or a records file (JSONL, gzipped too); without it, the one of the settings.
+    FILE is a store (SQLite) or a records file (JSONL, gzipped too); without it, the one of the settings. A store also
+    has what the engines' own metrics said: their means are shown beside ours, where a report is of all models.
     """
-    records = _picked(file or _configured(settings), Wanted(since, until, model))
+    path, wanted = file or _configured(settings), Wanted(since, until, model)
+    records = _picked(path, wanted)
     try:
         if form == "rows":
             for line, _ in records:
                 click.echo(line.rstrip(b"\n"))
         else:
-            click.echo(FORMS[form or "text"](summarize([row for _, row in records], window)))
+            seen = summarize([row for _, row in records], window)
+            click.echo(FORMS[form or "text"]({**seen, **_means(means(path, wanted))}))
     except Unreadable as error:
         click.echo(f"phasegate: {error}", err=True)
         sys.exit(USAGE)
+
+
+def _means(found: Iterable[Stretch]) -> dict[str, Any]:
+    """`means`: engine -> mean -> its own beside ours; nothing at all where nothing was kept."""
+    engines: dict[str, dict[str, Any]] = {}
+    for one in found:
+        seen = {"from": one.since_s, "to": one.until_s, **asdict(compared(one.theirs, one.ours))}
+        engines.setdefault(one.engine, {})[one.name] = seen
+    return {"means": engines} if engines else {}
 
 
 def _configured(settings: Path | None) -> Path:

@@ -1,14 +1,30 @@
-"""A report as a flat table, and the table as text, Markdown or CSV."""
+"""A report as a flat table, and the table as text, Markdown or CSV.
+
+The engines' own means are a second table; CSV, which is one table of percentiles, leaves it out.
+"""
 
 import csv
 import io
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 HEADER = ("of", "name", "what", "requests", "failed", "count", "p50_ms", "p90_ms", "p99_ms", "p999_ms", "max_ms")
 TEXT_COLUMNS = 3
 """The first columns are text; the rest are numbers, and set to the right."""
+
+MEANS = ("engine", "mean", "engine_ms", "requests", "ours_ms", "requests", "difference", "")
+MEANS_TEXT = (0, 1, 7)
+"""Its columns that are text."""
+VERDICTS = {
+    "agree": "",
+    "apart": "over 5 %",
+    "few": "over 5 %, of few requests",
+    "other_traffic": "over 5 %, of other requests too",
+    "small": "over 5 %, under 5 ms",
+    "unknown": "",
+}
+"""What is said of a difference, by its verdict (`exporters.means`)."""
 
 GROUPS = {"engine": "engines", "model": "models", "tenant": "tenants"}
 MEASURES = ("ttft", "tpot", "duration")
@@ -30,19 +46,19 @@ def flatten(report: Mapping[str, Any]) -> list[Line]:
 
 
 def as_text(report: Mapping[str, Any]) -> str:
-    """For people: aligned columns, then the failures and the slowest requests."""
-    cells = [list(HEADER), *([_cell(value) for value in line] for line in flatten(report))]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    table = ["  ".join(_align(index, cell, widths[index]) for index, cell in enumerate(line)) for line in cells]
-    return "\n".join([*(line.rstrip() for line in table), *_remarks(report)])
+    """For people: aligned columns, the engines' own means beside ours, then the failures and the slowest requests."""
+    table = _aligned([HEADER, *flatten(report)], range(TEXT_COLUMNS))
+    means = _means(report)
+    beside = ["", *_aligned([MEANS, *means], MEANS_TEXT)] if means else []
+    return "\n".join([*table, *beside, *_remarks(report)])
 
 
 def as_markdown(report: Mapping[str, Any]) -> str:
     """The same as Markdown."""
-    rule = ["---"] * TEXT_COLUMNS + ["---:"] * (len(HEADER) - TEXT_COLUMNS)
-    cells = [list(HEADER), rule, *([_cell(value).replace("|", "\\|") for value in line] for line in flatten(report))]
+    means = _means(report)
+    beside = ["", *_piped([MEANS, *means], MEANS_TEXT)] if means else []
     remarks = [f"* {remark}" for remark in _remarks(report) if remark]
-    return "\n".join([*("| " + " | ".join(line) + " |" for line in cells), "", *remarks]).rstrip()
+    return "\n".join([*_piped([HEADER, *flatten(report)], range(TEXT_COLUMNS)), *beside, "", *remarks]).rstrip()
 
 
 def as_csv(report: Mapping[str, Any]) -> str:
@@ -65,6 +81,33 @@ def _numbers(times: Mapping[str, Any]) -> Iterator[Any]:
     return (times[column] for column in HEADER[TEXT_COLUMNS + 2 :])
 
 
+def _means(report: Mapping[str, Any]) -> list[Line]:
+    """The engines' own means beside ours, one a line under MEANS."""
+    return [
+        _mean(engine, name, mean) for engine, means in report.get("means", {}).items() for name, mean in means.items()
+    ]
+
+
+def _mean(engine: str, name: str, mean: Mapping[str, Any]) -> Line:
+    theirs, ours = (None if mean[key] is None else mean[key] * 1000 for key in ("engine_s", "ours_s"))
+    difference = None if mean["difference"] is None else f"{round(mean['difference'] * 100, 1) + 0.0:+.1f} %"
+    counts = int(mean["engine_count"]), int(mean["our_count"])
+    return engine, name, theirs, counts[0], ours, counts[1], difference, VERDICTS[mean["verdict"]]
+
+
+def _aligned(lines: Sequence[Line], text: Container[int]) -> list[str]:
+    """Lines of equal columns; those of `text` set to the left, numbers to the right."""
+    cells = [[_cell(value) for value in line] for line in lines]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return ["  ".join(_align(cell, widths[n], n in text) for n, cell in enumerate(line)).rstrip() for line in cells]
+
+
+def _piped(lines: Sequence[Line], text: Container[int]) -> list[str]:
+    rule = "| " + " | ".join("---" if n in text else "---:" for n in range(len(lines[0]))) + " |"
+    cells = ["| " + " | ".join(_cell(value).replace("|", "\\|") for value in line) + " |" for line in lines]
+    return [cells[0], rule, *cells[1:]]
+
+
 def _cell(value: object) -> str:
     if value is None:
         return "-"
@@ -76,8 +119,8 @@ def printable(text: str) -> str:
     return "".join(char for char in text if char.isprintable())
 
 
-def _align(index: int, cell: str, width: int) -> str:
-    return cell.ljust(width) if index < TEXT_COLUMNS else cell.rjust(width)
+def _align(cell: str, width: int, text: bool) -> str:
+    return cell.ljust(width) if text else cell.rjust(width)
 
 
 def _remarks(report: Mapping[str, Any]) -> list[str]:

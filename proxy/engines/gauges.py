@@ -57,6 +57,9 @@ MEANS: dict[str, tuple[str, ...]] = {
 }
 """Histograms of which sum and count are taken: vLLM's phases have no bucket under 0.3 s."""
 
+MOST = 2.0**53
+"""Seconds, and requests, that no engine has counted; up to here a sum of floats is exact."""
+
 Samples = Mapping[str, Sequence[float]]
 
 
@@ -125,7 +128,8 @@ def _sum(samples: Samples, lines: Sequence[Sequence[str]]) -> float | None:
 def _total(samples: Samples, names: Sequence[str]) -> Total | None:
     for name in names:
         if f"{name}_sum" in samples and f"{name}_count" in samples:
-            return Total(sum_s=sum(samples[f"{name}_sum"]), count=sum(samples[f"{name}_count"]))
+            total = Total(sum_s=sum(samples[f"{name}_sum"]), count=sum(samples[f"{name}_count"]))
+            return total if max(abs(total.sum_s), abs(total.count)) < MOST else None
     return None
 
 

@@ -1,1 +1,1 @@
-"""Where records go: each exporter is one file, given whole records and nothing else."""
+"""Where records go: each exporter is one file, given whole records; the store keeps the engines' own means too."""

@@ -50,7 +50,24 @@ CREATE TABLE requests (
 CREATE INDEX requests_at ON requests (at);
 """
 
-STEPS: tuple[str, ...] = (FIRST,)
+MEANS = """
+CREATE TABLE means (
+    -- The engine's own means beside ours (report shows them). One row per engine and mean for about a minute in which
+    -- either counted any. Sums: over any time, add them up, then divide.
+    n INTEGER PRIMARY KEY,
+    engine TEXT NOT NULL,       -- as in requests
+    name TEXT NOT NULL,         -- ttft, queue, prefill, decode
+    since REAL NOT NULL,        -- seconds since the epoch; where the engine's last row ends, unless one was restarted
+    until REAL NOT NULL,
+    engine_s REAL NOT NULL,     -- seconds that the engine added up ...
+    engine_count REAL NOT NULL, -- ... of so many requests
+    our_s REAL NOT NULL,        -- seconds that the records add up to ...
+    our_count REAL NOT NULL     -- ... of so many
+);
+CREATE INDEX means_until ON means (until);
+"""
+
+STEPS: tuple[str, ...] = (FIRST, MEANS)
 """The way from version n to n + 1."""
 
 

@@ -1,4 +1,5 @@
-"""One row per request in an SQLite file that any tool can open. `schema` says what the columns mean.
+"""One row per request in an SQLite file that any tool can open, and the engines' own means. `schema` says what the
+columns mean.
 
 Rows are written in batches, each in one transaction of a write-ahead log: kill -9 leaves a good file. A disk that is
 full or read-only, a file that is locked or broken: rows wait, up to a bound, and beyond it are lost and counted.
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from proxy.exporters.contract import SECOND_NS, seconds, to_json
+from proxy.exporters.means import Stretch
 from proxy.exporters.schema import TooNew, migrate
 from proxy.exporters.trouble import Trouble
 from proxy.records import PHASES, RequestRecord
@@ -18,6 +20,8 @@ BATCH = 500
 """Rows that are written at once even before the next tick."""
 WAITING = 5000
 """Rows kept while the file cannot be written: some 10 MB."""
+MEANS_WAITING = 500
+"""Rows of means kept while the file cannot be written; the oldest beyond are dropped, for records matter more."""
 BUSY_MS = 100
 """Another writer is waited for so long; then at the next tick again."""
 RETAIN_NS = 60_000_000_000
@@ -34,7 +38,13 @@ COLUMNS = (
     *("decision", "findings", "record", "chunks"),
 )
 INSERT = f"INSERT INTO requests ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"
+INSERT_MEAN = (
+    "INSERT INTO means (engine, name, since, until, engine_s, engine_count, our_s, our_count)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+)
 OLDEST = "DELETE FROM requests WHERE n IN (SELECT n FROM requests {} ORDER BY n LIMIT ?)"
+MEANS_BEFORE = "DELETE FROM means WHERE until < ?"
+MEANS_BEFORE_ALL = "DELETE FROM means WHERE until < (SELECT coalesce(min(at), 9e99) FROM requests)"
 
 Row = tuple[Any, ...]
 
@@ -42,8 +52,8 @@ Row = tuple[Any, ...]
 class SqliteExporter:
     """Writes records to one file.
 
-    State: the connection (None while the file cannot be opened), rows that wait, the newest arrival and when it was
-    seen, when retention was last looked at, and the trouble there is.
+    State: the connection (None while the file cannot be opened), rows that wait, the newest moment of any, when
+    retention was last looked at, and the trouble there is.
     """
 
     def __init__(self, path: Path, *, days: float = 30.0, megabytes: int = 1024) -> None:
@@ -52,6 +62,7 @@ class SqliteExporter:
         self._limit_bytes = megabytes * 1024 * 1024
         self._connection: sqlite3.Connection | None = None
         self._rows: deque[Row] = deque()
+        self._means: deque[Row] = deque(maxlen=MEANS_WAITING)
         self._newest_s = 0.0
         self._retained_ns: int | None = None
         self._trouble = Trouble("store", path)
@@ -67,6 +78,13 @@ class SqliteExporter:
         self._newest_s = max(self._newest_s, record.finished.timeline.at_s)
         if len(self._rows) % BATCH == 0:
             self._write()
+
+    def keep(self, mean: Stretch) -> None:
+        """Keeps one mean of an engine for the next batch."""
+        theirs, ours = mean.theirs, mean.ours
+        sums = (theirs.sum_s, theirs.count, ours.sum_s, ours.count)
+        self._means.append((mean.engine, mean.name, mean.since_s, mean.until_s, *sums))
+        self._newest_s = max(self._newest_s, mean.until_s)
 
     def tick(self, now_ns: int) -> None:
         """Writes what waits; now and then removes what is too old or too much."""
@@ -88,8 +106,9 @@ class SqliteExporter:
         self._release()
 
     def _write(self) -> None:
-        if self._rows and self._attempt(self._insert):
+        if (self._rows or self._means) and self._attempt(self._insert):
             self._rows.clear()
+            self._means.clear()
             self._trouble.ends()
         while len(self._rows) > WAITING:
             self._rows.popleft()
@@ -109,14 +128,18 @@ class SqliteExporter:
 
     def _insert(self, connection: sqlite3.Connection) -> None:
         connection.executemany(INSERT, self._rows)
+        connection.executemany(INSERT_MEAN, self._means)
 
     def _retain(self, connection: sqlite3.Connection) -> None:
-        """By age, counted from the newest arrival (no clock is read here), then by size, oldest first."""
+        """By age, counted from the newest moment (no clock is read here), then by size, oldest first. Means go with the
+        records of their time."""
         if self._days and self._newest_s:
             oldest_s = self._newest_s - self._days * DAY_S
             connection.execute(OLDEST.format("WHERE at < ?"), (oldest_s, RETAIN_ROWS))
+            connection.execute(MEANS_BEFORE, (oldest_s,))
         if self._limit_bytes and _used_bytes(connection) > self._limit_bytes:
             connection.execute(OLDEST.format(""), (RETAIN_ROWS,))
+            connection.execute(MEANS_BEFORE_ALL)
         connection.execute("PRAGMA incremental_vacuum(2000)").fetchall()
 
     def _release(self) -> None:

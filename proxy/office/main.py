@@ -40,6 +40,7 @@ from proxy.office.office import Office
 from proxy.office.research import Research
 from proxy.office.scrape import Fetch, Scraper
 from proxy.office.trends import trends
+from proxy.office.windows import nowhere
 from proxy.relay import Relay
 from proxy.transport import Wire
 
@@ -83,11 +84,12 @@ class _Desk:
         if saved is not None:
             load(self._series, saved)
         self._relay = Relay(Wire(trust(hello.engines)))
-        self._scraper = Scraper(fetcher(hello.engines, self._relay))
+        store = store_of(hello)
+        self._scraper = Scraper(fetcher(hello.engines, self._relay), nowhere if store is None else store.keep)
         self._books = BooksExporter()
         self._research = Research(hello.audit_key, hello.capture_text)
         beside: dict[str, Exporter] = {"scrape": self._scraper, "books": self._books, "research": self._research}
-        self._office, self._exposition = build(hello, self._series, beside)
+        self._office, self._exposition = build(hello, self._series, beside, store)
         self._tasks = [asyncio.create_task(self._tick()), asyncio.create_task(self._research.run())]
 
     async def work(self, first: list[Message], batches: AsyncIterator[list[Message]]) -> None:
@@ -139,20 +141,32 @@ class _Desk:
 
     async def _scrape(self, every_s: float) -> None:
         while True:
-            await self._scraper.look(self._office.pulse.engines, self._clock.now_ns())
+            await self._scraper.look(self._office.pulse.engines, self._clock.now_ns(), self._clock.wall_s())
             await asyncio.sleep(every_s)
 
 
+def store_of(hello: Hello) -> SqliteExporter | None:
+    """The store, where one was asked for."""
+    if not hello.store:
+        return None
+    return SqliteExporter(Path(hello.store), days=hello.store_days, megabytes=hello.store_mb)
+
+
 def build(
-    hello: Hello, series: Series | None = None, also: Mapping[str, Exporter] | None = None
+    hello: Hello,
+    series: Series | None = None,
+    also: Mapping[str, Exporter] | None = None,
+    store: SqliteExporter | None = None,
 ) -> tuple[Office, Exposition]:
-    """The office with the exporters that were asked for, and its metrics. `series` may go on from former ones."""
+    """The office with the exporters that were asked for, and its metrics. `series` may go on from former ones, and
+    `store` be one that others write to as well."""
+    store = store_of(hello) if store is None else store
     series = Series(models=hello.models, tenants=hello.tenants) if series is None else series
     exporters: dict[str, Exporter] = {"prometheus": series, **(also or {})}
     if hello.records:
         exporters["records"] = JsonlExporter(Path(hello.records))
-    if hello.store:
-        exporters["store"] = SqliteExporter(Path(hello.store), days=hello.store_days, megabytes=hello.store_mb)
+    if store is not None:
+        exporters["store"] = store
     if hello.live:
         exporters["live"] = LiveExporter(sys.stdout)
     office = Office(attribute, exporters, pulsed=series.pulse)

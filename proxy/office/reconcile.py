@@ -1,23 +1,16 @@
-"""The engine's own means beside ours, over the same window of time.
+"""The engine's own sums beside ours, over the same window of time.
 
-Both sides are sums that only grow. Two snapshots of each, taken at the same moments, give two means. They are held
-against each other only where both speak of the same requests: the counts must agree, too.
+Both sides only grow. Two snapshots of each, taken at the same moments, give two means. They are held against each other
+only where both speak of the same requests: the counts must agree, too (`exporters.means`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from proxy.engines.gauges import Gauges, Total
+from proxy.exporters.means import NAMES, NOTHING, Compared, Stretch, compared
 from proxy.records import Class, Outcome, RequestRecord
 
-APART = 0.05
-"""Means that differ by more are a finding ..."""
-APART_S = 0.005
-"""... where it is more than the way between two processes costs, too."""
-ENOUGH = 20
-"""Requests in the window; fewer say nothing about a mean."""
-COUNTS_APART = 0.1
-"""The engine's count and ours may differ so much: aborted requests, the window's edges. More is other traffic."""
 CACHE_TOKENS = 1000
 CACHE_APART = 0.1
 """Prefix hits that shared prompts do not explain are a finding from this share of the looked-up tokens on."""
@@ -56,7 +49,7 @@ class Ours:
         return Ours(dict(self.totals), self.reusable, self.audited)
 
     def _count(self, name: str, ns: int) -> None:
-        total = self.totals.get(name, Total(sum_s=0, count=0))
+        total = self.totals.get(name, NOTHING)
         self.totals[name] = Total(sum_s=total.sum_s + ns / 1e9, count=total.count + 1)
 
 
@@ -65,31 +58,22 @@ class Snapshot:
     """Both sides at one moment."""
 
     at_ns: int
+    at_s: float
+    """The same by the wall clock, seconds since the epoch."""
     gauges: Gauges
     ours: Ours
 
 
-@dataclass(frozen=True, slots=True)
-class Compared:
-    """One mean, said twice. None: nothing in the window."""
-
-    engine_s: float | None
-    ours_s: float | None
-    engine_count: float
-    our_count: float
-    apart: bool
-
-
 def compare(before: Snapshot, after: Snapshot) -> dict[str, Compared]:
     """Every mean that the engine has, between two snapshots. Empty where its counters fell: it was restarted."""
-    compared = {}
-    for name, total in after.gauges.totals.items():
-        engine = _growth(before.gauges.totals, total, name)
-        ours = _growth(before.ours.totals, after.ours.totals.get(name, Total(sum_s=0, count=0)), name)
-        if engine.count < 0 or engine.sum_s < 0:
-            return {}
-        compared[name] = Compared(_mean(engine), _mean(ours), engine.count, ours.count, _apart(engine, ours))
-    return compared
+    return {name: compared(theirs, ours) for name, (theirs, ours) in _growths(before, after).items()}
+
+
+def stretches(engine: str, before: Snapshot, after: Snapshot) -> Iterator[Stretch]:
+    """What both sides counted between two snapshots, of the means that both may have; nothing where neither counted."""
+    for name, (theirs, ours) in _growths(before, after).items():
+        if name in NAMES and (theirs.count or ours.count):
+            yield Stretch(engine=engine, name=name, since_s=before.at_s, until_s=after.at_s, theirs=theirs, ours=ours)
 
 
 def cache_contradicted(before: Snapshot, after: Snapshot) -> bool:
@@ -103,22 +87,20 @@ def cache_contradicted(before: Snapshot, after: Snapshot) -> bool:
     return hits - (after.ours.reusable - before.ours.reusable) > CACHE_APART * queries
 
 
+def _growths(before: Snapshot, after: Snapshot) -> dict[str, tuple[Total, Total]]:
+    """By mean, what the engine and we have added up since; empty where the engine's counters fell."""
+    growths = {}
+    for name, total in after.gauges.totals.items():
+        theirs = _growth(before.gauges.totals, total, name)
+        if theirs.count < 0 or theirs.sum_s < 0:
+            return {}
+        growths[name] = theirs, _growth(before.ours.totals, after.ours.totals.get(name, NOTHING), name)
+    return growths
+
+
 def _growth(before: Mapping[str, Total], after: Total, name: str) -> Total:
-    start = before.get(name, Total(sum_s=0, count=0))
+    start = before.get(name, NOTHING)
     return Total(sum_s=after.sum_s - start.sum_s, count=after.count - start.count)
-
-
-def _mean(total: Total) -> float | None:
-    return total.sum_s / total.count if total.count else None
-
-
-def _apart(engine: Total, ours: Total) -> bool:
-    theirs, own = _mean(engine), _mean(ours)
-    if theirs is None or own is None or min(engine.count, ours.count) < ENOUGH:
-        return False
-    if abs(engine.count - ours.count) > COUNTS_APART * engine.count:
-        return False
-    return abs(theirs - own) > max(APART * theirs, APART_S)
 
 
 def _difference(before: float | None, after: float | None) -> float | None:

@@ -104,7 +104,8 @@ class InProcess:
         """What the office does beside its records."""
         while True:
             self._pulse()
-            await self._scraper.look(self._office.pulse.engines, self._loop.clock.now_ns())
+            clock = self._loop.clock
+            await self._scraper.look(self._office.pulse.engines, clock.now_ns(), clock.wall_s())
             await asyncio.sleep(self._settings.scrape_s)
 
     async def stop(self) -> None:

@@ -6,7 +6,9 @@ from click.testing import CliRunner, Result
 
 from proxy.cli import report as module
 from proxy.cli.report import report
+from proxy.engines.gauges import Total
 from proxy.exporters.contract import to_json
+from proxy.exporters.means import Stretch
 from proxy.exporters.sqlite import SqliteExporter
 from proxy.records import Outcome
 from tests.support.records import AT_S, record, timeline
@@ -136,3 +138,65 @@ def test_a_name_from_outside_cannot_steer_the_terminal(tmp_path: Path) -> None:
     path.write_bytes(to_json(record("\x1b[2J", model="\x1b[31mred|")) + b"\n")
     assert "\x1b" not in ask(path).stdout
     assert "red\\|" in ask(path, "--md").stdout
+
+
+def mean(name: str, engine_s: float, ours_s: float, count: int = 40, since_s: float = AT_S) -> Stretch:
+    theirs, ours = Total(sum_s=engine_s * count, count=count), Total(sum_s=ours_s * count, count=count)
+    return Stretch(engine="gpu1", name=name, since_s=since_s, until_s=since_s + 60, theirs=theirs, ours=ours)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    exporter = SqliteExporter(tmp_path / "s.db")
+    for one in RECORDS:
+        exporter.export(one)
+    for seen in (mean("queue", 0.5, 0.75), mean("ttft", 1.0, 1.01), mean("ttft", 3.0, 3.03, since_s=AT_S + 60)):
+        exporter.keep(seen)
+    exporter.close()
+    return tmp_path / "s.db"
+
+
+def test_the_engines_own_means_stand_beside_ours(store: Path) -> None:
+    lines = ask(store).stdout.splitlines()
+    assert lines[lines.index("") + 1 :][:3] == [
+        "engine  mean   engine_ms  requests  ours_ms  requests  difference",
+        "gpu1    ttft     2,000.0        80  2,020.0        80      +1.0 %",
+        "gpu1    queue      500.0        40    750.0        40     +50.0 %  over 5 %",
+    ]
+    page = ask(store, "--md").stdout
+    assert "| gpu1 | queue | 500.0 | 40 | 750.0 | 40 | +50.0 % | over 5 % |" in page
+
+
+def test_a_program_gets_the_means_with_their_counts(store: Path) -> None:
+    means = json.loads(ask(store, "--json").stdout)["means"]
+    assert means["gpu1"]["queue"] == {
+        "from": AT_S,
+        "to": AT_S + 60,
+        "engine_s": 0.5,
+        "ours_s": 0.75,
+        "engine_count": 40,
+        "our_count": 40,
+        "difference": 0.5,
+        "verdict": "apart",
+    }
+
+
+def test_means_are_of_the_reports_time(store: Path) -> None:
+    text = ask(store, "--since", AT_S + 60, "--json").stdout
+    assert json.loads(text)["means"]["gpu1"]["ttft"]["engine_s"] == 3.0
+    assert "queue" not in json.loads(text)["means"]["gpu1"]
+
+
+@pytest.mark.parametrize("picked", [("--model", "large"), ("--until", AT_S + 59)], ids=["one model", "too short"])
+def test_where_no_mean_can_be_said_none_is(store: Path, picked: tuple[object, ...]) -> None:
+    assert "means" not in json.loads(ask(store, *picked, "--json").stdout)
+    assert "difference" not in ask(store, *picked).stdout
+
+
+def test_without_means_nothing_is_shown(file: Path) -> None:
+    assert "means" not in json.loads(ask(file, "--json").stdout)
+    assert "engine_ms" not in ask(file).stdout + ask(file, "--md").stdout
+
+
+def test_csv_and_rows_have_no_means(store: Path) -> None:
+    assert "gpu1" not in ask(store, "--csv").stdout + ask(store, "--rows").stdout

@@ -74,6 +74,14 @@ def test_a_half_of_a_histogram_is_none() -> None:
     assert read("vllm:time_to_first_token_seconds_sum 3").totals == {}
 
 
+@pytest.mark.parametrize("value", ["1e308", "-1e308", str(2**53)])
+def test_a_sum_that_no_engine_can_have_counted_is_none(value: str) -> None:
+    page = "vllm:time_to_first_token_seconds_sum 3\nvllm:time_to_first_token_seconds_count 2\n"
+    assert read(page).totals["ttft"].count == 2
+    for name in ("sum", "count"):
+        assert read(f'{page}vllm:time_to_first_token_seconds_{name}{{engine="1"}} {value}').totals == {}
+
+
 @pytest.mark.parametrize("line", ["vllm:num_requests_running NaN", "vllm:num_requests_running many", "{} 3", "", "# x"])
 def test_what_is_no_sample_is_left_out(line: str) -> None:
     assert read(line) == Gauges(totals={})

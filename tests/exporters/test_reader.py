@@ -1,10 +1,14 @@
 import gzip
+import sqlite3
 from pathlib import Path
 
 import pytest
 
+from proxy.engines.gauges import Total
 from proxy.exporters.contract import to_json
-from proxy.exporters.reader import Unreadable, Wanted, lines
+from proxy.exporters.means import NAMES, Stretch
+from proxy.exporters.reader import Unreadable, Wanted, lines, means
+from proxy.exporters.schema import FIRST, migrate
 from proxy.exporters.sqlite import SqliteExporter
 from tests.support.records import AT_S, record, timeline
 
@@ -41,3 +45,56 @@ def test_a_file_that_cannot_be_read_is_named(content: bytes | None, tmp_path: Pa
         path.write_bytes(content)
     with pytest.raises(Unreadable, match=str(path)):
         list(lines(path, ALL))
+
+
+def minute(number: int, engine: str = "e", name: str = "ttft") -> Stretch:
+    theirs, ours = Total(sum_s=number, count=2), Total(sum_s=number / 2, count=1)
+    at_s = AT_S + 60 * number
+    return Stretch(engine=engine, name=name, since_s=at_s, until_s=at_s + 60, theirs=theirs, ours=ours)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    exporter = SqliteExporter(tmp_path / "s.db")
+    for number in range(4):
+        exporter.keep(minute(number))
+    for name in reversed(NAMES):
+        exporter.keep(minute(9, "another", name))
+    exporter.close()
+    return tmp_path / "s.db"
+
+
+def test_means_are_added_up_over_the_time_wanted(store: Path) -> None:
+    found = means(store, ALL)
+    assert [(one.engine, one.name) for one in found] == [*(("another", name) for name in NAMES), ("e", "ttft")]
+    whole = found[-1]
+    assert (whole.since_s, whole.until_s) == (AT_S, AT_S + 240)
+    assert (whole.theirs, whole.ours) == (Total(sum_s=6, count=8), Total(sum_s=3, count=4))
+
+
+def test_a_window_that_is_not_whole_in_the_time_wanted_is_left_out(store: Path) -> None:
+    (part,) = means(store, Wanted(AT_S + 60, AT_S + 239))
+    assert (part.since_s, part.until_s, part.theirs) == (AT_S + 60, AT_S + 180, Total(sum_s=3, count=4))
+    assert means(store, Wanted(AT_S + 1, AT_S + 119)) == []
+
+
+def test_of_one_model_an_engine_has_no_means(store: Path) -> None:
+    assert means(store, Wanted(model="m")) == []
+
+
+def test_a_records_file_and_an_older_store_have_no_means(tmp_path: Path) -> None:
+    (tmp_path / "r.jsonl").write_bytes(to_json(record()) + b"\n")
+    old = sqlite3.connect(tmp_path / "old.db")
+    migrate(old, [FIRST])
+    old.close()
+    assert means(tmp_path / "r.jsonl", ALL) == means(tmp_path / "old.db", ALL) == []
+    assert list(lines(tmp_path / "old.db", ALL)) == []
+
+
+def test_a_store_whose_means_cannot_be_read_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    with pytest.raises(Unreadable, match=str(path)):
+        means(path, ALL)
+    path.write_bytes(b"SQLite format 3\x00" + b"rubbish" * 99)
+    with pytest.raises(Unreadable, match=str(path)):
+        means(path, ALL)

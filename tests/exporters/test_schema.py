@@ -2,8 +2,8 @@ import sqlite3
 
 import pytest
 
-from proxy.exporters.schema import APPLICATION_ID, STEPS, TooNew, migrate
-from proxy.exporters.sqlite import COLUMNS
+from proxy.exporters.schema import APPLICATION_ID, FIRST, STEPS, TooNew, migrate
+from proxy.exporters.sqlite import COLUMNS, INSERT
 from proxy.records import PHASES
 
 
@@ -38,6 +38,20 @@ def test_an_older_file_is_brought_up_and_keeps_its_rows() -> None:
     assert version(connection) == 2
 
 
+def test_a_store_of_the_first_version_is_brought_up_and_keeps_its_records() -> None:
+    connection = sqlite3.connect(":memory:")
+    migrate(connection, [FIRST])
+    old = {name for _, name, *_ in connection.execute("PRAGMA table_info(requests)")} - {"n"}
+    row = dict.fromkeys(old, "x")
+    columns, values = ", ".join(row), list(row.values())
+    connection.execute(f"INSERT INTO requests ({columns}) VALUES ({', '.join('?' * len(row))})", values)
+    connection.commit()
+    migrate(connection)
+    assert connection.execute("SELECT id, record FROM requests").fetchall() == [("x", "x")]
+    connection.execute(INSERT, ["y"] * len(COLUMNS))
+    assert connection.execute("SELECT count(*) FROM means").fetchone() == (0,)
+
+
 def test_a_file_of_a_later_version_is_left_alone() -> None:
     connection = sqlite3.connect(":memory:")
     connection.execute("PRAGMA user_version = 99")
@@ -49,6 +63,7 @@ def test_a_file_of_a_later_version_is_left_alone() -> None:
 def test_the_file_explains_itself() -> None:
     connection = sqlite3.connect(":memory:")
     migrate(connection)
-    (text,) = connection.execute("SELECT sql FROM sqlite_master WHERE name = 'requests'").fetchone()
-    assert "NULL is unknown" in text
-    assert "the phases sum to it" in text
+    texts = dict(connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'"))
+    assert "NULL is unknown" in texts["requests"]
+    assert "the phases sum to it" in texts["requests"]
+    assert "add them up, then divide" in texts["means"]

@@ -5,22 +5,29 @@ from typing import Any
 
 import pytest
 
+from proxy.engines.gauges import Total
 from proxy.exporters import sqlite
 from proxy.exporters.contract import to_dict
+from proxy.exporters.means import Stretch
 from proxy.exporters.sqlite import DAY_S, RETAIN_NS, SqliteExporter
 from proxy.gaps import unpack_stamps
 from proxy.records import TokenCount
 from tests.support.records import AT_S, record, timeline
 
 
-def rows(path: Path, what: str = "id") -> list[Any]:
+def rows(path: Path, what: str = "id", table: str = "requests") -> list[Any]:
     connection = sqlite3.connect(path)
     try:
         return [
-            row[0] if len(row) == 1 else row for row in connection.execute(f"SELECT {what} FROM requests ORDER BY n")
+            row[0] if len(row) == 1 else row for row in connection.execute(f"SELECT {what} FROM {table} ORDER BY n")
         ]
     finally:
         connection.close()
+
+
+def mean(until_s: float = AT_S, engine: str = "e") -> Stretch:
+    theirs, ours = Total(sum_s=2.5, count=5), Total(sum_s=2.0, count=4)
+    return Stretch(engine=engine, name="ttft", since_s=until_s - 60, until_s=until_s, theirs=theirs, ours=ours)
 
 
 def test_a_request_is_a_row_after_a_tick(tmp_path: Path) -> None:
@@ -173,6 +180,59 @@ def test_trouble_that_passes_costs_nothing(tmp_path: Path) -> None:
     exporter.tick(1)
     exporter.close()
     assert (rows(folder / "s.db"), exporter.lost) == (["a"], 0)
+
+
+def test_a_mean_is_a_row_after_a_tick_though_no_request_came(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    exporter = SqliteExporter(path)
+    exporter.keep(mean())
+    exporter.tick(0)
+    exporter.tick(1)
+    columns = "engine, name, since, until, engine_s, engine_count, our_s, our_count"
+    assert rows(path, columns, "means") == [("e", "ttft", AT_S - 60, AT_S, 2.5, 5, 2.0, 4)]
+    exporter.close()
+
+
+def test_means_too_old_are_removed_whoever_tells_the_time(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    exporter = SqliteExporter(path, days=7)
+    exporter.export(record("old", timeline=timeline(at_s=AT_S - 8 * DAY_S)))
+    for age in (8, 6, 0):
+        exporter.keep(mean(AT_S - age * DAY_S))
+    exporter.tick(0)
+    assert (rows(path), rows(path, "until", "means")) == ([], [AT_S - 6 * DAY_S, AT_S])
+    exporter.close()
+
+
+@pytest.mark.parametrize(("left", "kept"), [(300, ["of the rest"]), (0, [])], ids=["some records left", "none left"])
+def test_means_go_with_the_records_of_their_time_when_the_file_is_too_large(
+    left: int, kept: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite, "RETAIN_ROWS", 900 - left)
+    path = tmp_path / "s.db"
+    exporter = SqliteExporter(path, days=0, megabytes=1)
+    for number in range(900):
+        exporter.export(record(str(number), timeline=timeline(at_s=AT_S + number)))
+    exporter.keep(mean(AT_S + 1, "of the oldest"))
+    exporter.keep(mean(AT_S + 899.5, "of the rest"))
+    exporter.tick(0)
+    assert (len(rows(path)), rows(path, "engine", "means")) == (left, kept)
+    exporter.close()
+
+
+def test_means_that_find_no_file_are_dropped_before_a_record_is(tmp_path: Path) -> None:
+    folder = tmp_path / "later"
+    exporter = SqliteExporter(folder / "s.db")
+    exporter.export(record("a"))
+    for number in range(sqlite.MEANS_WAITING + 2):
+        exporter.keep(mean(AT_S + number))
+        if number % 100 == 0:
+            exporter.tick(number)
+    folder.mkdir()
+    exporter.close()
+    found = rows(folder / "s.db", "until", "means")
+    assert (rows(folder / "s.db"), exporter.lost) == (["a"], 0)
+    assert (len(found), found[0], found[-1]) == (sqlite.MEANS_WAITING, AT_S + 2, AT_S + sqlite.MEANS_WAITING + 1)
 
 
 def test_every_column_has_a_value() -> None:

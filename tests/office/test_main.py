@@ -6,9 +6,10 @@ import httpx
 import pytest
 from structlog.testing import capture_logs
 
+from proxy.exporters.reader import Wanted, means
 from proxy.messages import EngineAddress, Hello
-from proxy.office.main import build, fetcher, listen, trust
-from proxy.office.scrape import Fetch
+from proxy.office.main import build, fetcher, listen, store_of, trust
+from proxy.office.scrape import Fetch, Scraper
 from proxy.relay import Relay
 from tests.support.records import finished
 
@@ -29,6 +30,22 @@ def test_nothing_is_written_that_was_not_asked_for(capsys: pytest.CaptureFixture
     office, _ = build(Hello(pid=1, version="0", live=False))
     office.take(finished(), 0)
     assert capsys.readouterr().out == ""
+
+
+def test_what_engines_counted_is_in_the_store_when_the_office_ends(tmp_path: Path) -> None:
+    hello = Hello(pid=1, version="0", store=str(tmp_path / "s.db"), live=False)
+    store = store_of(hello)
+    assert store is not None
+    page = b"vllm:time_to_first_token_seconds_sum %d\nvllm:time_to_first_token_seconds_count %d\n"
+    scraper = Scraper(fetcher((), Relay(Pages())), store.keep)
+    office, _ = build(hello, also={"scrape": scraper}, store=store)
+    scraper.see("ollama", page % (0, 0), 0, 100.0)
+    office.take(finished(), 0)
+    scraper.see("ollama", page % (3, 1), 1, 101.0)
+    office.close()
+    (mean,) = means(tmp_path / "s.db", Wanted())
+    assert (mean.engine, mean.theirs.count, mean.ours.count) == ("ollama", 1, 1)
+    assert (mean.theirs.sum_s, mean.ours.sum_s) == (3, 0.3)
 
 
 def test_an_admin_address_that_is_taken_is_an_error_in_the_log_and_no_more() -> None:

@@ -3,16 +3,17 @@ from dataclasses import replace
 import pytest
 
 from proxy.engines.gauges import Gauges, Total
-from proxy.office.reconcile import Compared, Ours, Snapshot, cache_contradicted, compare
+from proxy.exporters.means import NAMES, Compared, Stretch
+from proxy.office.reconcile import Ours, Snapshot, cache_contradicted, compare, stretches
 from proxy.records import Outcome, PrefixVerdict
 from tests.support.records import record, timeline
 
 NOTHING = Gauges(totals={})
 
 
-def snapshot(engine: Total | None = None, ours: Total | None = None) -> Snapshot:
+def snapshot(engine: Total | None = None, ours: Total | None = None, at_s: float = 0.0) -> Snapshot:
     gauges = Gauges(totals={"ttft": engine} if engine else {})
-    return Snapshot(0, gauges, Ours({"ttft": ours} if ours else {}))
+    return Snapshot(0, at_s, gauges, Ours({"ttft": ours} if ours else {}))
 
 
 def total(mean_s: float, count: float) -> Total:
@@ -27,29 +28,37 @@ def test_means_are_of_the_window_alone() -> None:
     assert (seen.engine_count, seen.our_count, seen.apart) == (40, 40, False)
 
 
-@pytest.mark.parametrize(
-    ("engine", "ours", "apart"),
-    [
-        pytest.param(total(1.0, 100), total(1.06, 100), True, id="six percent"),
-        pytest.param(total(1.0, 100), total(0.94, 95), True, id="six percent the other way"),
-        pytest.param(total(1.0, 100), total(1.04, 100), False, id="four percent"),
-        pytest.param(total(0.02, 100), total(0.024, 100), False, id="less than the way costs"),
-        pytest.param(total(1.0, 19), total(2.0, 19), False, id="too few"),
-        pytest.param(total(1.0, 100), total(2.0, 80), False, id="other traffic"),
-        pytest.param(total(1.0, 100), None, False, id="nothing of ours"),
-    ],
-)
-def test_means_are_apart_over_five_percent_of_the_same_requests(engine: Total, ours: Total | None, apart: bool) -> None:
-    assert compare(snapshot(), snapshot(engine, ours))["ttft"].apart is apart
-
-
 def test_an_empty_window_has_no_mean() -> None:
     same = snapshot(total(1.0, 5), total(1.0, 5))
-    assert compare(same, same) == {"ttft": Compared(None, None, 0, 0, False)}
+    assert compare(same, same) == {"ttft": Compared(None, None, 0, 0, None, "unknown")}
 
 
 def test_counters_that_fell_compare_with_nothing() -> None:
     assert compare(snapshot(total(1.0, 100)), snapshot(total(1.0, 3))) == {}
+
+
+def test_what_both_counted_between_two_moments_can_be_kept() -> None:
+    before, after = snapshot(total(1.0, 10), total(2.0, 3), 60.0), snapshot(total(2.0, 15), total(2.0, 8), 120.0)
+    (kept,) = stretches("e", before, after)
+    assert kept == Stretch(
+        engine="e",
+        name="ttft",
+        since_s=60.0,
+        until_s=120.0,
+        theirs=Total(sum_s=20, count=5),
+        ours=Total(sum_s=10, count=5),
+    )
+
+
+def test_a_time_in_which_nobody_counted_is_not_kept() -> None:
+    same = snapshot(total(1.0, 5), total(1.0, 5))
+    assert list(stretches("e", same, same)) == []
+
+
+def test_a_mean_that_records_do_not_have_is_not_kept() -> None:
+    before, after = (Snapshot(0, 0.0, Gauges(totals={"itl": total(1.0, count)}), Ours()) for count in (1, 2))
+    assert "itl" not in NAMES
+    assert (list(stretches("e", before, after)), list(compare(before, after))) == ([], ["itl"])
 
 
 def test_our_sums_are_of_completed_requests_and_known_phases() -> None:
@@ -67,7 +76,7 @@ def cached(queries: float | None, hits: float | None, audited: int, reusable: in
     ours = Ours()
     if audited:
         ours.add(record(prefix=PrefixVerdict(16, audited, infinite=reusable)))
-    return Snapshot(0, gauges, ours)
+    return Snapshot(0, 0.0, gauges, ours)
 
 
 @pytest.mark.parametrize(
