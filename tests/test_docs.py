@@ -262,7 +262,7 @@ def families() -> dict[str, tuple[str, str]]:
     engine = EngineState(name="e", kind="vllm", version=None, authority="e:1", answers=True, models=(), slots=None,
                          in_flight=0)  # fmt: skip
     registry = CollectorRegistry()
-    Exposition(Series(), lambda: Pulse(at_s=0.0, memory_bytes=1, engines=(engine,)), dict, {}, registry)
+    Exposition(Series(), lambda: Pulse(at_s=0.0, memory_bytes=1, engines=(engine,)), dict, {}, registry=registry)
     return {
         family.name + ("_total" if family.type == "counter" else ""): (family.type, family.documentation)
         for family in registry.collect()

@@ -4,11 +4,12 @@ Nothing that an engine says here is trusted to be well formed. What a flag switc
 holds `metrics` or cached tokens is seen in the answers themselves.
 """
 
-import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from proxy.engines.values import entries, members, parsed, positive, word
 
 Reply = tuple[int, Sequence[tuple[bytes, bytes]], bytes]
 """Status, headers and body of an answer to a probe."""
@@ -19,12 +20,6 @@ Answers = Mapping[str, Reply]
 PROBES = ("/", "/api/version", "/version", "/v1/models", "/props", "/get_server_info", "/api/tags", "/api/ps")
 """Targets to GET, all cheap. Not `/server_info`: in vLLM's developer mode it takes more than a second. Not
 `/health_generate`: SGLang makes a token for it."""
-
-MODELS_LIMIT = 4096
-"""Models that are read from one list; a list with more is no engine's."""
-
-NAME_LIMIT = 256
-"""Characters of a model's name, a digest or a version that are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +55,7 @@ def identify(answers: Answers) -> Fingerprint:
     kind = next((kind for kind, sign in SIGNS.items() if sign(answers)), "openai")
     listed = _objects(answers, "/v1/models", "data")
     tagged = _objects(answers, "/api/tags", "models") if kind == "ollama" else []
-    names = [_word(entry.get("id")) for entry in listed] + [_word(entry.get("name")) for entry in tagged]
+    names = [word(entry.get("id")) for entry in listed] + [word(entry.get("name")) for entry in tagged]
     return Fingerprint(
         kind=kind,
         version=_version(kind, answers),
@@ -68,7 +63,7 @@ def identify(answers: Answers) -> Fingerprint:
         models=tuple(dict.fromkeys(name for name in names if name)),
         windows=tuple(dict(_windows(kind, answers, listed)).items()),
         digests=tuple(
-            (name, digest) for entry in tagged if (name := _word(entry.get("name"))) and (digest := _digest(entry))
+            (name, digest) for entry in tagged if (name := word(entry.get("name"))) and (digest := _digest(entry))
         ),
         answers=any(status < 500 for status, _, _ in answers.values()),
     )
@@ -76,14 +71,13 @@ def identify(answers: Answers) -> Fingerprint:
 
 def resident(ps: bytes) -> frozenset[str]:
     """Names of the models that `/api/ps` says are in memory."""
-    names = (_word(entry.get("name")) for entry in _entries(_parse(ps), "models"))
+    names = (word(entry.get("name")) for entry in entries(members(parsed(ps)).get("models")))
     return frozenset(name for name in names if name)
 
 
 def weights(show: bytes) -> str | None:
     """The digest of a model's weights, from the FROM line of `/api/show`'s modelfile: it tells runners apart."""
-    parsed = _parse(show)
-    modelfile = parsed.get("modelfile") if isinstance(parsed, dict) else None
+    modelfile = members(parsed(show)).get("modelfile")
     found = _FROM.search(modelfile) if isinstance(modelfile, str) else None
     return found.group(1) if found else None
 
@@ -135,32 +129,32 @@ def _version(kind: str, answers: Answers) -> str | None:
     if kind not in _VERSIONS:
         return None
     target, key = _VERSIONS[kind]
-    return _word(_object(answers, target).get(key))
+    return word(_object(answers, target).get(key))
 
 
 def _slots(kind: str, answers: Answers) -> int | None:
-    return _positive(_object(answers, "/props").get("total_slots")) if kind == "llamacpp" else None
+    return positive(_object(answers, "/props").get("total_slots")) if kind == "llamacpp" else None
 
 
 def _windows(kind: str, answers: Answers, listed: list[dict[str, Any]]) -> list[tuple[str, int]]:
     if kind == "llamacpp":
-        settings = _object(answers, "/props").get("default_generation_settings")
-        found: list[tuple[Any, Any]] = [("", settings.get("n_ctx") if isinstance(settings, dict) else None)]
+        settings = members(_object(answers, "/props").get("default_generation_settings"))
+        found: list[tuple[Any, Any]] = [("", settings.get("n_ctx"))]
     elif kind == "ollama":
         loaded = _objects(answers, "/api/ps", "models")
         found = [(entry.get("name"), entry.get("context_length")) for entry in loaded]
     else:
         found = [(entry.get("id"), entry.get("max_model_len")) for entry in listed]
-    known = ((_word(name, ""), _positive(tokens)) for name, tokens in found)
+    known = ((word(name, ""), positive(tokens)) for name, tokens in found)
     return [(name, tokens) for name, tokens in known if name is not None and tokens is not None]
 
 
 def _owners(answers: Answers) -> set[str | None]:
-    return {_word(entry.get("owned_by")) for entry in _objects(answers, "/v1/models", "data")}
+    return {word(entry.get("owned_by")) for entry in _objects(answers, "/v1/models", "data")}
 
 
 def _digest(entry: dict[str, Any]) -> str | None:
-    return _word(entry.get("digest"))
+    return word(entry.get("digest"))
 
 
 def _body(answers: Answers, target: str) -> bytes:
@@ -169,33 +163,8 @@ def _body(answers: Answers, target: str) -> bytes:
 
 
 def _object(answers: Answers, target: str) -> dict[str, Any]:
-    parsed = _parse(_body(answers, target))
-    return parsed if isinstance(parsed, dict) else {}
+    return members(parsed(_body(answers, target)))
 
 
 def _objects(answers: Answers, target: str, key: str) -> list[dict[str, Any]]:
-    return _entries(_object(answers, target), key)
-
-
-def _entries(parsed: Any, key: str) -> list[dict[str, Any]]:
-    entries = parsed.get(key) if isinstance(parsed, dict) else None
-    if not isinstance(entries, list):
-        return []
-    return [entry for entry in entries[:MODELS_LIMIT] if isinstance(entry, dict)]
-
-
-def _parse(body: bytes) -> Any:
-    try:
-        return json.loads(body)
-    except (ValueError, RecursionError):
-        return None
-
-
-def _word(value: Any, instead: str | None = None) -> str | None:
-    if not isinstance(value, str):
-        return None
-    return value[:NAME_LIMIT] or instead
-
-
-def _positive(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value < 2**40 else None
+    return entries(_object(answers, target).get(key))

@@ -12,6 +12,7 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.registry import Collector
 from prometheus_client.samples import Exemplar
 
+from proxy.engines.inside import Inside
 from proxy.exporters.definitions import COUNT_ERROR, COUNTERS, SECOND_NS, TIMES
 from proxy.exporters.histogram import Histogram, Histograms, Sums
 from proxy.exporters.series import Series
@@ -24,6 +25,15 @@ EXEMPLAR_CHARS = 100
 """OpenMetrics allows an exemplar's labels 128 characters, names included."""
 
 
+Says = Callable[[str], Inside]
+"""What an engine says of its inside, by its name."""
+
+
+def silent(engine: str) -> Inside:
+    """Nothing is known of any engine's inside."""
+    return Inside()
+
+
 class Exposition:
     """What a scrape gets."""
 
@@ -33,11 +43,13 @@ class Exposition:
         pulse: Callable[[], Pulse],
         lost: Callable[[], Mapping[str, int]],
         failures: Mapping[str, int],
+        inside: Says = silent,
         registry: CollectorRegistry | None = None,
     ) -> None:
         self._registry = CollectorRegistry() if registry is None else registry
         self._registry.register(SeriesCollector(series))
         self._registry.register(StateCollector(pulse, lost, failures))
+        self._registry.register(EngineCollector(pulse, inside))
 
     def render(self, accept: str = "") -> tuple[bytes, str]:
         """The exposition and its content type: OpenMetrics where `accept` asks for it, else Prometheus text."""
@@ -95,6 +107,52 @@ class StateCollector(Collector):
         yield _counts("records_lost", "Records that did not get where they belong.", "by", self._lost())
         yield _counts("exporter_failures", "Exceptions of exporters, and of attribution.", "exporter", self._failures)
 
+
+class EngineCollector(Collector):
+    """Shows what engines say of their inside; what one does not say is absent."""
+
+    def __init__(self, pulse: Callable[[], Pulse], inside: Says) -> None:
+        self._pulse = pulse
+        self._inside = inside
+
+    def describe(self) -> list[Metric]:
+        """Nothing beforehand."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        """Every gauge, of the engines that say it."""
+        said = [(engine.name, self._inside(engine.name)) for engine in self._pulse().engines]
+        for name, (text, read) in INSIDE_GAUGES.items():
+            family = GaugeMetricFamily(PREFIX + name, text, labels=("engine",))
+            for engine, inside in said:
+                if (value := read(inside)) is not None:
+                    family.add_metric((engine,), value)
+            yield family
+
+
+def _beside_vram(inside: Inside) -> int | None:
+    """Bytes of models that are not in video memory; None where one of them does not say."""
+    if inside.loaded is None:
+        return None
+    sizes = [(model.size, model.size_vram) for model in inside.loaded]
+    known = [max(0, size - vram) for size, vram in sizes if size is not None and vram is not None]
+    return sum(known) if len(known) == len(sizes) else None
+
+
+INSIDE_GAUGES: dict[str, tuple[str, Callable[[Inside], float | None]]] = {
+    "engine_running": ("Requests that the engine works on, as it says.", lambda inside: inside.running),
+    "engine_waiting": ("Requests that wait inside the engine, as it says.", lambda inside: inside.waiting),
+    "engine_slots": ("Requests that the engine can work on at once, as it says.", lambda inside: inside.slots),
+    "engine_kv_usage_ratio": (
+        "Share of the KV cache in use, 0 to 1, as the engine says; llama.cpp: of its own window, the fullest slot's.",
+        lambda inside: inside.kv_usage,
+    ),
+    "engine_outside_vram_bytes": (
+        "Bytes of models in memory that are not in video memory, as Ollama says: what makes a model slow.",
+        _beside_vram,
+    ),
+}
+"""Gauges per engine, of what it says itself."""
 
 ENGINE_GAUGES: dict[str, tuple[str, Callable[[EngineState], int]]] = {
     "engine_up": ("1 while the engine answers.", lambda engine: int(engine.answers)),

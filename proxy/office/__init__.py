@@ -5,7 +5,7 @@
     settle     waits for evidence that comes late
     findings   what is worth saying of one exchange
     office     the middle: message -> record -> exporters
-    scrape     looks at the engines' own metrics; `windows` hold them beside our records, `reconcile` compares
+    scrape     looks at what engines tell of themselves; `figures` keep it, `windows` hold it beside our records
     live       one line per request for the terminal
     app        the admin listener
     main       the process itself

@@ -27,7 +27,7 @@ from proxy.exporters.books import BooksExporter
 from proxy.exporters.carry import dump, load
 from proxy.exporters.exporter import Exporter
 from proxy.exporters.jsonl import JsonlExporter
-from proxy.exporters.prometheus import Exposition
+from proxy.exporters.prometheus import Exposition, Says, silent
 from proxy.exporters.series import Series
 from proxy.exporters.sqlite import SqliteExporter
 from proxy.messages import EngineAddress, Hello, Message, PromptSeen
@@ -89,7 +89,7 @@ class _Desk:
         self._books = BooksExporter()
         self._research = Research(hello.audit_key, hello.capture_text)
         beside: dict[str, Exporter] = {"scrape": self._scraper, "books": self._books, "research": self._research}
-        self._office, self._exposition = build(hello, self._series, beside, store)
+        self._office, self._exposition = build(hello, self._series, beside, store, self._scraper.inside)
         self._tasks = [asyncio.create_task(self._tick()), asyncio.create_task(self._research.run())]
 
     async def work(self, first: list[Message], batches: AsyncIterator[list[Message]]) -> None:
@@ -157,9 +157,10 @@ def build(
     series: Series | None = None,
     also: Mapping[str, Exporter] | None = None,
     store: SqliteExporter | None = None,
+    inside: Says = silent,
 ) -> tuple[Office, Exposition]:
-    """The office with the exporters that were asked for, and its metrics. `series` may go on from former ones, and
-    `store` be one that others write to as well."""
+    """The office with the exporters that were asked for, and its metrics. `series` may go on from former ones,
+    `store` be one that others write to as well; `inside`: what engines say of themselves."""
     store = store_of(hello) if store is None else store
     series = Series(models=hello.models, tenants=hello.tenants) if series is None else series
     exporters: dict[str, Exporter] = {"prometheus": series, **(also or {})}
@@ -170,7 +171,7 @@ def build(
     if hello.live:
         exporters["live"] = LiveExporter(sys.stdout)
     office = Office(attribute, exporters, pulsed=series.pulse)
-    return office, Exposition(series, lambda: office.pulse, office.lost, office.failures)
+    return office, Exposition(series, lambda: office.pulse, office.lost, office.failures, inside)
 
 
 def trust(engines: Iterable[EngineAddress]) -> dict[str, str]:

@@ -1,8 +1,10 @@
+import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
 from prometheus_client.parser import text_string_to_metric_families as prometheus
 
+from proxy.engines.inside import Inside, Loaded
 from proxy.exporters.definitions import COUNTERS, EDGES_NS, TIMES
-from proxy.exporters.prometheus import Exposition
+from proxy.exporters.prometheus import INSIDE_GAUGES, Exposition
 from proxy.exporters.series import Series
 from proxy.messages import EngineState, Pulse
 from proxy.records import AdmissionVerdict, Class, Outcome, Phase, PhaseBreakdown, RequestRecord, TokenCount, Usage
@@ -12,9 +14,10 @@ OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 ENGINE = EngineState(name="ollama", answers=True, in_flight=2, queued=1)
 
 
-def exposition(series: Series, pulse: Pulse | None = None) -> Exposition:
+def exposition(series: Series, pulse: Pulse | None = None, inside: Inside | None = None) -> Exposition:
     seen = pulse or Pulse(at_s=1.0, in_flight=3, engines=(ENGINE,), malformed=4, memory_bytes=5)
-    return Exposition(series, lambda: seen, lambda: {"channel": 6, "records": 0}, {"live": 7})
+    said = inside or Inside()
+    return Exposition(series, lambda: seen, lambda: {"channel": 6, "records": 0}, {"live": 7}, lambda engine: said)
 
 
 def samples(text: str) -> dict[tuple[str, tuple[str, ...]], float]:
@@ -49,6 +52,34 @@ def test_the_state_of_the_data_process_is_shown() -> None:
 
 def test_unknown_memory_is_absent() -> None:
     assert "phasegate_memory" not in exposition(Series(), Pulse(at_s=0.0)).render()[0].decode()
+
+
+def test_what_the_engine_says_of_its_inside_is_shown() -> None:
+    loaded = (Loaded(name="a", size=7, size_vram=3), Loaded(name="b", size=5, size_vram=5))
+    inside = Inside(running=2, waiting=0, kv_usage=0.25, slots=4, loaded=loaded)
+    seen = samples(exposition(Series(), inside=inside).render()[0].decode())
+    assert seen["phasegate_engine_running", ("ollama",)] == 2
+    assert seen["phasegate_engine_waiting", ("ollama",)] == 0
+    assert seen["phasegate_engine_kv_usage_ratio", ("ollama",)] == 0.25
+    assert seen["phasegate_engine_slots", ("ollama",)] == 4
+    assert seen["phasegate_engine_outside_vram_bytes", ("ollama",)] == 4
+
+
+@pytest.mark.parametrize(
+    ("loaded", "outside"),
+    [((), 0), ((Loaded(name="a", size=3, size_vram=5),), 0), ((Loaded(name="a", size=3),), None), (None, None)],
+    ids=["nothing in memory", "more than all", "one does not say", "never said"],
+)
+def test_bytes_outside_video_memory_are_of_all_models_or_unknown(
+    loaded: tuple[Loaded, ...] | None, outside: int | None
+) -> None:
+    seen = samples(exposition(Series(), inside=Inside(loaded=loaded)).render()[0].decode())
+    assert seen.get(("phasegate_engine_outside_vram_bytes", ("ollama",))) == outside
+
+
+def test_what_an_engine_does_not_say_is_absent() -> None:
+    shown = {name for name, _ in samples(exposition(Series()).render()[0].decode())}
+    assert not shown & {f"phasegate_{name}" for name in INSIDE_GAUGES}
 
 
 def test_exemplars_carry_the_request_id_in_openmetrics_alone() -> None:
@@ -101,7 +132,8 @@ def test_eight_engines_of_fifty_models_stay_under_1500_series() -> None:
     pulse = Pulse(
         at_s=1.0, engines=tuple(EngineState(name=f"engine-{n}") for n in range(8)), lag_ns=(1,), memory_bytes=1
     )
-    text = exposition(series, pulse).render()[0].decode()
+    inside = Inside(running=1, waiting=1, kv_usage=0.5, slots=1, loaded=())
+    text = exposition(series, pulse, inside).render()[0].decode()
     assert sum(not line.startswith("#") for line in text.splitlines()) <= 1500
     total = sum(value for (name, _), value in samples(text).items() if name == "phasegate_requests_total")
     assert total == 8 * 50 * 15

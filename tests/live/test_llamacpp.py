@@ -27,6 +27,8 @@ COUNT = 60
 MODEL = "smollm2-135m"
 OVERLOAD = 2.0
 """Arrivals a second, as a multiple of what two slots can do."""
+ASLEEP_S = 8
+"""Without work until it sleeps: longer than between two looks, which would keep it awake if they were work."""
 NOTICED_S = 20
 """From an engine's end or start to `/readyz`: a look follows trouble at once, and silence every 2 s."""
 
@@ -224,6 +226,25 @@ def test_a_killed_engine_breaks_its_answers_off_and_is_known_again(need: Callabl
         assert compare.records(proxy, ["again"])["again"]["outcome"] == "completed"
     finally:
         second.stop()
+
+
+def test_its_inside_is_seen_and_being_looked_at_does_not_keep_it_awake(need: Callable[[str], None], gate: Gate) -> None:
+    need("llamacpp")
+    engine = Engine("llamacpp", "--threads", "1", "--sleep-idle-seconds", str(ASLEEP_S))
+    try:
+        proxy = gate(engine.url)
+        until(lambda: proxy.ready, 20)
+        until(lambda: proxy.engines()[0].get("inside", {}).get("slots") == 2, 20, lambda: str(proxy.engines()))
+        said = {"prompt": "Once upon a time", "n_predict": 4000, "stream": True, "ignore_eos": True}
+        with httpx.stream("POST", proxy.url + "/completion", json=said) as response:
+            pieces = response.iter_raw()
+            assert next(pieces)
+            until(lambda: proxy.engines()[0]["gauges"]["running"] == 1, 15, lambda: str(proxy.engines()))
+            assert 0 < proxy.engines()[0]["gauges"]["kv_usage"] < 1
+        until(lambda: proxy.engines()[0]["inside"]["sleeping"], 4 * ASLEEP_S, lambda: str(proxy.engines()))
+        assert proxy.ready
+    finally:
+        engine.stop()
 
 
 def test_the_probe_tells_short_prompts_from_long_ones(engine: Engine) -> None:

@@ -268,6 +268,16 @@ def test_a_client_that_leaves_is_a_record_and_frees_its_slot(proxy: Phasegate, s
 # --- its own clients ---------------------------------------------------------------------------------------------
 
 
+def test_what_is_in_memory_is_seen(proxy: Phasegate, slots: int) -> None:
+    generate(proxy, f"memory{slots}", num_ctx=2048)
+
+    def loaded() -> dict[str, Any]:
+        return {model["name"]: model for model in proxy.engines()[0].get("inside", {}).get("loaded", ())}
+
+    until(lambda: loaded().get(MODEL, {}).get("context_length") == 2048, 15, lambda: str(proxy.engines()))
+    assert loaded()[MODEL]["expires_at"]
+
+
 def test_the_ollama_library_works_through_it(proxy: Phasegate) -> None:
     with ollama.Client(host=proxy.url) as client:
         assert MODEL in {model.model for model in client.list().models}

@@ -1,16 +1,19 @@
 import asyncio
 import socket
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import httpx
 import pytest
 from structlog.testing import capture_logs
 
+from proxy.engines.inside import Inside
 from proxy.exporters.reader import Wanted, means
-from proxy.messages import EngineAddress, Hello
+from proxy.messages import EngineAddress, EngineState, Hello, Pulse
+from proxy.office import main
 from proxy.office.main import build, fetcher, listen, store_of, trust
 from proxy.office.scrape import Fetch, Scraper
-from proxy.relay import Relay
+from proxy.relay import FETCH_LIMIT, Relay
 from tests.support.records import finished
 
 
@@ -92,6 +95,52 @@ def test_an_engine_is_asked_with_its_key_and_any_failure_is_no_page(engine: str,
 
 async def _once(fetch: Fetch, engine: str) -> bytes | None:
     return await fetch(engine, "/metrics")
+
+
+class Endless(httpx.AsyncBaseTransport):
+    """An engine whose answers do not end: one goes on and on, one says nothing more."""
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        return httpx.Response(200, stream=Pouring() if request.url.host == "pours" else Hanging())
+
+
+class Pouring(httpx.AsyncByteStream):
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        yield b'{"models": ['
+        while True:
+            yield b'{"name": "x"},' * 1000
+
+
+class Hanging(httpx.AsyncByteStream):
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        yield b'{"models": ['
+        await asyncio.Event().wait()
+
+
+@pytest.mark.parametrize("host", ["pours", "hangs"])
+def test_a_page_without_an_end_costs_a_look_and_no_more(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(main, "SCRAPE_S", 0.2)
+    fetch = fetcher((EngineAddress(name="e", url=f"http://{host}:1"),), Relay(Endless()))
+    lengths: list[int] = []
+
+    async def counted(engine: str, target: str) -> bytes | None:
+        page = await fetch(engine, target)
+        lengths.append(len(page or b""))
+        return page
+
+    scraper = Scraper(counted)
+    states = [EngineState(name="e", kind=kind, answers=True) for kind in ("ollama", "llamacpp", "sglang")]
+    for one in states:
+        asyncio.run(asyncio.wait_for(scraper.look([one], 0, 0.0), 5))
+        assert scraper.inside("e") == Inside()
+    assert max(lengths) == (FETCH_LIMIT if host == "pours" else 0)
+
+
+def test_what_engines_say_of_themselves_is_among_the_metrics() -> None:
+    said = {"e": Inside(running=1, waiting=2, slots=4)}
+    office, exposition = build(Hello(pid=1, version="0", live=False), inside=lambda engine: said[engine])
+    office.take(Pulse(at_s=0.0, engines=(EngineState(name="e"),)), 0)
+    assert b'phasegate_engine_waiting{engine="e"} 2.0' in exposition.render()[0]
 
 
 def test_an_engine_s_own_ca_is_trusted_for_it_alone() -> None:
