@@ -227,7 +227,8 @@ class PrefixVerdict:
     """Every prompt token in exactly one of `hit`, `compulsory`, `structural`, `capacity`, `other_replica`,
     `text_break`, `engine_gap`; empty where the engine never had the prompt."""
     family: str | None = None
-    """Keyed hash that names the family of prompts; no text."""
+    """Keyed hash that names the family of prompts, as `/api/prefixes` does; no text. None: the office's search did not
+    take this prompt."""
     inferred: Inferred | None = None
     """Where the engine does not say its cached tokens, and enough prompts were seen. In no bin and no sum."""
 

@@ -110,20 +110,47 @@ def _trace(path: Path, block: int, capacities: tuple[int, ...]) -> dict[str, Any
 
 def _file(path: Path, block: int, capacities: tuple[int, ...]) -> dict[str, Any]:
     audit = Offline(_encoder(), block, capacities, secrets.token_bytes(16))
-    books = Books()
+    books, families = Books(), _Families()
     read = skipped = recorded = 0
     for line in _lines(path):
         read += 1
         if "v" in line:
-            recorded += _settled(books, line)
+            settled = _settled(books, line)
+            recorded += settled
+            if settled:
+                families.add(line)
         else:
             skipped += not _take(audit, line)
     if skipped:
         click.echo(f"{skipped:,} of {read:,} lines hold no prompt", err=True)
     if recorded:
-        return books.report()
+        return {**books.report(), "families": families.rows()}
     click.echo("searching for what breaks prefixes", err=True)
     return audit.report(list(audit.breakers()))
+
+
+class _Families:
+    """The families that a running proxy named in its records. State: one row each."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, dict[str, Any]] = {}
+
+    def add(self, line: dict[str, Any]) -> None:
+        """One record whose prompt was audited; without a name it is of no family that is known."""
+        prefix, reuse = line["prefix"], line["prefix"].get("infinite") or 0
+        if (name := prefix.get("family")) is None:
+            return
+        about = {"family": str(name), "engine": line.get("engine"), "model": line.get("model")}
+        sums = {"requests": 0, "prompt_tokens": 0, "reuse": 0, "hit_requests": 0}
+        row = self._rows.setdefault(str(name), {**about, **sums})
+        row["requests"] += 1
+        row["prompt_tokens"] += sum(prefix["bins"].values())
+        row["reuse"] += reuse
+        row["hit_requests"] += reuse > 0
+
+    def rows(self) -> list[dict[str, Any]]:
+        """As `/api/prefixes` has them, of the records alone."""
+        return list(self._rows.values())
 
 
 def _encoder() -> Encode:

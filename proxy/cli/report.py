@@ -66,7 +66,8 @@ def report(
     window: float | None,
     settings: Path | None,
 ) -> None:
-    """Percentiles per phase, model, class, tenant and time; the slowest requests; failures beside latency.
+    """Percentiles per phase, model, class, tenant, family of prompts and time; the slowest requests; failures beside
+    latency.
 
     FILE is a store (SQLite) or a records file (JSONL, gzipped too); without it, the one of the settings. A store also
     has what the engines' own metrics said: their means are shown beside ours, where a report is of all models.

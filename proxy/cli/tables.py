@@ -26,7 +26,7 @@ VERDICTS = {
 }
 """What is said of a difference, by its verdict (`exporters.means`)."""
 
-GROUPS = {"engine": "engines", "model": "models", "tenant": "tenants"}
+GROUPS = {"engine": "engines", "model": "models", "tenant": "tenants", "family": "families"}
 MEASURES = ("ttft", "tpot", "duration")
 
 Line = tuple[Any, ...]

@@ -13,7 +13,8 @@
     rates       tokens per second of prefill (fresh tokens only) and of decode
     tokens      what the engine says; `counted` is our own count before dispatch
     admission   what the door decided
-    prefix      where the prompt's tokens come from; `inferred`: cached tokens by prefill time
+    prefix      where the prompt's tokens come from; `family`: the keyed name of prompts like it, as in /api/prefixes,
+                of those that the search took (120 a minute at most); `inferred`: cached tokens by prefill time
     findings    what is worth saying
 
 Times are seconds. Unknown is null. What does not apply is absent: `itl_s` without a token event, `error` of a completed

@@ -67,7 +67,12 @@ CREATE TABLE means (
 CREATE INDEX means_until ON means (until);
 """
 
-STEPS: tuple[str, ...] = (FIRST, MEANS)
+FAMILY = """
+ALTER TABLE requests ADD COLUMN
+    family /* keyed name of the prompts like this one, as in /api/prefixes; NULL: not in the audit's sample */ TEXT;
+"""
+
+STEPS: tuple[str, ...] = (FIRST, MEANS, FAMILY)
 """The way from version n to n + 1."""
 
 

@@ -35,7 +35,7 @@ COLUMNS = (
     *("total_s", "ttfb_s", "ttft_s", "tpot_s", "itl_max_s", "blocked_s"),
     *(f"{phase}_s" for phase in PHASES),
     *("prompt_tokens", "cached_tokens", "output_tokens", "counted_tokens", "prefill_rate", "decode_rate"),
-    *("decision", "findings", "record", "chunks"),
+    *("decision", "findings", "record", "chunks", "family"),
 )
 INSERT = f"INSERT INTO requests ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"
 INSERT_MEAN = (
@@ -163,6 +163,7 @@ def to_row(record: RequestRecord) -> Row:
         *((usage.prompt_tokens, usage.cached_tokens, usage.output_tokens) if usage is not None else (None,) * 3),
         *(count.n if count is not None else None, breakdown.prefill_rate, breakdown.decode_rate),
         *(finished.admission.decision, " ".join(record.findings), to_json(record).decode(), timeline.stamps or None),
+        finished.prefix.family if finished.prefix is not None else None,
     )
 
 

@@ -37,6 +37,12 @@ class Tokens(msgspec.Struct, frozen=True):
     output: int | None = None
 
 
+class Prefix(msgspec.Struct, frozen=True):
+    """The prompt's place, as the contract has it."""
+
+    family: str | None = None
+
+
 class Row(msgspec.Struct, frozen=True):
     """What a report needs of one record in the form of the contract."""
 
@@ -52,6 +58,7 @@ class Row(msgspec.Struct, frozen=True):
     tpot_s: float | None = None
     phases: dict[str, PhaseRow] = {}
     tokens: Tokens = Tokens()
+    prefix: Prefix = Prefix()
     findings: tuple[str, ...] = ()
 
     @property
@@ -66,7 +73,7 @@ def report(records: Iterable[Mapping[str, Any]], window_s: float | None = None) 
 
 
 def summarize(rows: Sequence[Row], window_s: float | None = None) -> dict[str, Any]:
-    """The report: all together, by phase and class, by engine, model, tenant and time, and the slowest.
+    """The report: all together, by phase and class, by engine, model, tenant, family of prompts and time, the slowest.
 
     `window_s`: length of a time window; None: a twelfth of the whole, on a round number of seconds.
     """
@@ -85,6 +92,7 @@ def summarize(rows: Sequence[Row], window_s: float | None = None) -> dict[str, A
         "engines": _by(rows, lambda row: row.engine or "(none)"),
         "models": _by(rows, lambda row: row.model or "(none)"),
         "tenants": _by([row for row in rows if row.tenant is not None], lambda row: row.tenant or ""),
+        "families": _by([row for row in rows if row.prefix.family is not None], lambda row: row.prefix.family or ""),
         "windows": _windows(rows, length),
         "slowest": [_slow(row) for row in nlargest(SLOWEST, inference, key=lambda row: row.total_s)],
     }

@@ -38,6 +38,7 @@ FILTERS: dict[str, Callable[[RequestRecord], str | None]] = {
     "route": lambda record: record.finished.facts.route,
     "tenant": lambda record: record.finished.tenant,
     "outcome": lambda record: record.finished.outcome.value,
+    "family": lambda record: record.finished.prefix.family if record.finished.prefix is not None else None,
 }
 """Query parameters of `/api/requests` beside `limit`; each is compared as a whole."""
 

@@ -41,6 +41,7 @@ from proxy.office.research import Research
 from proxy.office.scrape import Fetch, Scraper
 from proxy.office.trends import trends
 from proxy.office.windows import nowhere
+from proxy.records import Finished
 from proxy.relay import Relay
 from proxy.transport import Wire
 
@@ -114,9 +115,10 @@ class _Desk:
     def _take(self, batch: list[Message]) -> None:
         for message in batch:
             if isinstance(message, PromptSeen):
-                self._research.take(message)
+                self._office.guarded("research", self._research.take, message)
             else:
-                self._office.take(message, self._clock.now_ns())
+                known = self._research.named(message) if isinstance(message, Finished) else message
+                self._office.take(known, self._clock.now_ns())
         self._memory.save(dump(self._series))
 
     def _admin(self) -> ASGIApp:

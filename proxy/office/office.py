@@ -62,7 +62,7 @@ class Office:
             self._publish(self._room.arrive(message, now_ns))
         elif isinstance(message, Pulse):
             self.pulse, self._heard_ns, self.silent = message, now_ns, False
-            self._guarded("pulse", self._pulsed, message)
+            self.guarded("pulse", self._pulsed, message)
 
     def evidence(self, id: str, source: str, report: EngineReport) -> None:
         """Late evidence for an exchange (a span)."""
@@ -73,18 +73,18 @@ class Office:
         self.silent = now_ns - self._heard_ns > SILENT_NS
         self._publish(self._room.due(now_ns))
         for name, exporter in self._exporters.items():
-            self._guarded(name, exporter.tick, now_ns)
+            self.guarded(name, exporter.tick, now_ns)
 
     def reopen(self) -> None:
         """Exporters open their files anew."""
         for name, exporter in self._exporters.items():
-            self._guarded(name, exporter.reopen)
+            self.guarded(name, exporter.reopen)
 
     def close(self) -> None:
         """Publishes all that waits, then closes the exporters."""
         self._publish(self._room.empty())
         for name, exporter in self._exporters.items():
-            self._guarded(name, exporter.close)
+            self.guarded(name, exporter.close)
 
     def records(self) -> Iterator[RequestRecord]:
         """Recent records, newest first."""
@@ -100,18 +100,18 @@ class Office:
             record = self._record(finished)
             self._recent.append(record)
             for name, exporter in self._exporters.items():
-                self._guarded(name, exporter.export, record)
+                self.guarded(name, exporter.export, record)
 
     def _record(self, finished: Finished) -> RequestRecord:
-        breakdown = self._guarded("attribution", self._attribute, finished)
+        breakdown = self.guarded("attribution", self._attribute, finished)
         if breakdown is None:  # our own bug: the time is real, its meaning is not known
             phase = Phase("unattributed", finished.timeline.total_ns, Class.UNKNOWN, "none")
             breakdown = PhaseBreakdown((phase,), findings=("attribution_failed",))
         return RequestRecord(finished, breakdown, findings(finished, breakdown))
 
-    def _guarded(self, name: str, work: Callable[..., Result], *arguments: object) -> Result | None:
-        """Runs what must not take the office with it. The one broad except: whatever an exporter does, records and
-        traffic go on, and the failure is counted and named."""
+    def guarded(self, name: str, work: Callable[..., Result], *arguments: object) -> Result | None:
+        """Runs what must not take the office with it; None where it raised. The one broad except: whatever an exporter
+        does, records and traffic go on, and the failure is counted and named."""
         try:
             return work(*arguments)
         except Exception as error:

@@ -4,24 +4,28 @@ The vocabulary is loaded when the first prompt comes: an office without an audit
 """
 
 import asyncio
-from collections import defaultdict, deque
+from collections import OrderedDict, defaultdict, deque
 from collections.abc import Mapping
+from dataclasses import replace
 from statistics import median
 from typing import Any
 
 from proxy.exporters.contract import fresh_tokens
 from proxy.messages import PromptSeen
+from proxy.prefixes.canon import Encode
 from proxy.prefixes.search import Search
-from proxy.records import RequestRecord
+from proxy.records import Finished, RequestRecord
 from proxy.tokens.pieces import pieces
 from proxy.tokens.vocabularies import DEFAULT, load
 
 STEP_S = 2.0
 """Between two searches of a family, each some tenths of a second of one core: a tenth of a core at most."""
 
-WAITING = 240
-"""Prompts that wait for the searcher; two minutes' sample. Older ones are dropped."""
+Arrival = tuple[str, float, str]
+"""Id, arrival and engine of a request: an id alone may be a client's own word, said of many."""
 
+NAMED = 1_024
+"""Families' names that wait for the record of their request, which comes right behind its prompt; the oldest go."""
 
 LATEST = 101
 """Prefill rates of an engine that its median is taken of: the last minutes of a busy one."""
@@ -35,20 +39,29 @@ class Research:
 
     lost = 0
 
-    # State: prompts that wait, the search (None until the first prompt), its last report, and the engines' latest
-    # prefill rates.
+    # State: the search, its last report, names of families that wait for their records, and the engines' latest prefill
+    # rates.
     def __init__(self, secret: bytes, capture_text: bool) -> None:
-        self._secret = secret
-        self._capture_text = capture_text
-        self._waiting: deque[PromptSeen] = deque(maxlen=WAITING)
-        self._search: Search | None = None
+        self._search = Search(_Vocabulary(), secret, capture_text=capture_text)
+        self._names: OrderedDict[Arrival, str] = OrderedDict()
         self._rates: defaultdict[str, deque[float]] = defaultdict(lambda: deque(maxlen=LATEST))
         self.report: dict[str, Any] = {"offered": 0, "sampled": 0, "families": [], "breakers": []}
         """What was found so far, as `/api/prefixes` shows it."""
 
     def take(self, seen: PromptSeen) -> None:
-        """A sampled prompt."""
-        self._waiting.append(seen)
+        """A sampled prompt; its record comes next."""
+        family = self._search.offer(seen.id, seen.at_s, seen.engine, seen.model, seen.prompt, seen.answer)
+        if family is not None:
+            self._names[seen.id, seen.at_s, seen.engine] = family
+            if len(self._names) > NAMED:
+                self._names.popitem(last=False)
+
+    def named(self, finished: Finished) -> Finished:
+        """The same with the name of its prompt's family, where that is known: the one in the report."""
+        family = self._names.pop((finished.id, finished.timeline.at_s, finished.engine), None)
+        if family is None or finished.prefix is None:
+            return finished
+        return replace(finished, prefix=replace(finished.prefix, family=family))
 
     def export(self, record: RequestRecord) -> None:
         """How fast its engine read this prompt."""
@@ -78,19 +91,16 @@ class Research:
 
     def step(self, rates: Mapping[str, float] | None = None) -> None:
         """Files what waits, and searches one family."""
-        if self._search is None and not self._waiting:
-            return
-        search = self._search = self._search or self._begun()
-        while self._waiting:
-            seen = self._waiting.popleft()
-            search.offer(seen.id, seen.at_s, seen.engine, seen.model, seen.prompt, seen.answer)
-        search.step()
-        self.report = search.report(rates)
+        self._search.step()
+        self.report = self._search.report(rates)
 
-    def _begun(self) -> Search:
-        encoding = load(DEFAULT)
 
-        def encode(text: str) -> list[int]:
-            return [token for piece in pieces(text) for token in encoding.encode_ordinary(piece)]
+class _Vocabulary:
+    """Text to tokens. State: the vocabulary, once a text has come."""
 
-        return Search(encode, self._secret, capture_text=self._capture_text)
+    def __init__(self) -> None:
+        self._encode: Encode | None = None
+
+    def __call__(self, text: str) -> list[int]:
+        encode = self._encode = self._encode or load(DEFAULT).encode_ordinary
+        return [token for piece in pieces(text) for token in encode(piece)]

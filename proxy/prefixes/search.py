@@ -1,14 +1,15 @@
 """The office's search: a bounded sample of prompts, filed by family and looked through for breakers a family at a time.
 
 Prompts are taken as they come until the minute's share is used up, so that conversations stay whole; what is not taken
-is counted, and costs are scaled by it. Prompts live here in memory only, at most `MEMORY` characters of them; nothing
-of their text leaves but masked excerpts, unless the text may be shown.
+is counted, and costs are scaled by it. A prompt that is taken has its family's name at once; it is filed, and searched,
+at the next step, which may run in a thread of its own. Prompts live here in memory only, at most `MEMORY` characters of
+them; nothing of their text leaves but masked excerpts, unless the text may be shown.
 """
 
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from proxy.prefixes.breakers.documents import Document, latest
 from proxy.prefixes.breakers.families import OTHER, Families, Family
@@ -23,6 +24,9 @@ A_MINUTE = 120
 
 LONGEST = 200_000
 """Characters of a prompt that is taken: about 50k tokens."""
+
+WAITING = 240
+"""Prompts that wait to be filed; two minutes' share. Older ones are dropped."""
 
 MEMORY = 32_000_000
 """Characters of prompts kept."""
@@ -53,16 +57,27 @@ class Filed:
     breakers: tuple[Breaker, ...] = ()
 
 
+class Offered(NamedTuple):
+    """A prompt that was taken."""
+
+    document: Document
+    family: Family
+    engine: str
+    model: str
+
+
 class Search:
     """Takes prompts, finds breakers, reports."""
 
-    # State: families with their samples, from the least to the most recently seen; small families searched together; a
-    # curve per engine; the minute and what room it has; what was offered and taken; characters kept.
+    # State of who offers: the families; the minute and what room it has; what was offered. Of who steps: families with
+    # their samples, from the least to the most recently seen; small families searched together; a curve per engine;
+    # what was taken; characters kept. Between them: the prompts that wait.
 
     def __init__(self, encode: Encode, secret: bytes, block: int = 16, capture_text: bool = False) -> None:
         self._secret = secret
         self._finder = Finder(encode, block, capture_text)
         self._families = Families(secret)
+        self._waiting: deque[Offered] = deque(maxlen=WAITING)
         self._chains = Chains(encode, block)
         self._curves: dict[str, Curve] = {}
         self._filed: OrderedDict[str, Filed] = OrderedDict()
@@ -73,27 +88,33 @@ class Search:
         self._taken = 0
         self._memory = 0
 
-    def offer(self, id: str, at_s: float, engine: str, model: str, prompt: Prompt, answer: str | None) -> bool:
-        """A prompt, in order of arrival, with what the engine wrote; whether it was taken."""
+    def offer(self, id: str, at_s: float, engine: str, model: str, prompt: Prompt, answer: str | None) -> str | None:
+        """A prompt, in order of arrival, with what the engine wrote. The name of its family; None: it was not taken. A
+        millisecond; ten for a head of `LONGEST_HEAD` characters that is new."""
         self._offered += 1
         if int(at_s // 60) != self._minute:
             self._minute, self._room = int(at_s // 60), A_MINUTE
         if self._room <= 0:
-            return False
+            return None
         segments = render(prompt)
         document = Document(id, at_s, root_of(self._secret, engine, model, prompt.salt), segments, answer)
         if not segments or document.size > LONGEST:
-            return False
+            return None
         self._room -= 1
-        self._taken += 1
-        self._file(
-            Document(id, at_s, root_of(self._secret, engine, model, prompt.salt), segments, answer), engine, model
-        )
-        self._make_room()
-        return True
+        family = self._families.assign(document.root, segments)
+        self._waiting.append(Offered(document, family, engine, model))
+        return family.name
+
+    def file(self) -> None:
+        """Take what waits into the samples of its families."""
+        while self._waiting:
+            self._file(self._waiting.popleft())
+            self._make_room()
 
     def step(self) -> bool:
-        """Search one family, that with most new prompts; whether there was one. Takes some tenths of a second."""
+        """File what waits, and search one family, that with most new prompts; whether there was one. Takes some tenths
+        of a second."""
+        self.file()
         due = [one for one in self._filed.values() if one.fresh and len(one.documents) >= LEAST_REQUESTS]
         filed = max(due, key=lambda one: one.fresh, default=None) or self._strays()
         if filed is None:
@@ -163,13 +184,14 @@ class Search:
             for size, rate in curve.points(SIZES)
         ]
 
-    def _file(self, document: Document, engine: str, model: str) -> None:
-        family = self._families.assign(document.root, document.segments)
+    def _file(self, offered: Offered) -> None:
+        document, family = offered.document, offered.family
+        self._taken += 1
         filed = self._filed.get(family.name)
         if filed is None:
-            filed = self._filed[family.name] = Filed(family, engine, model)
+            filed = self._filed[family.name] = Filed(family, offered.engine, offered.model)
         self._filed.move_to_end(family.name)
-        self._count(engine, document, family)
+        self._count(offered.engine, document, filed.family)
         if len(filed.documents) == KEPT:
             self._memory -= filed.documents[0].size
         filed.documents.append(document)

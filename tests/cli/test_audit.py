@@ -95,6 +95,20 @@ def test_records_of_a_proxy_are_summed(tmp_path):
     assert json.loads(run(path, "--json").stdout)["engines"][0]["bins"]["hit"] == 64
 
 
+def test_the_families_that_a_proxy_named_are_in_its_records(tmp_path):
+    path = tmp_path / "records.jsonl"
+    bins = {"hit": 64, "structural": 6, "compulsory": 30}
+    about = {"v": 1, "engine": "one", "model": "m"}
+    known = {**about, "prefix": {"family": "f0a1", "infinite": 64, "bins": bins}}
+    first = {**about, "prefix": {"family": "f0a1", "infinite": 0, "bins": {"compulsory": 100}}}
+    rows = [first, known, {**about, "prefix": {"family": None, "infinite": 64, "bins": bins}}, about]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    (family,) = json.loads(run(path, "--json").stdout)["families"]
+    sums = {"requests": 2, "prompt_tokens": 200, "reuse": 64, "hit_requests": 1}
+    assert family == {"family": "f0a1", "engine": "one", "model": "m", **sums}
+    assert "f0a1    2         200            32.0 %" in run(path).stdout
+
+
 def test_nothing_to_audit_is_a_mistake(tmp_path):
     assert run().exit_code == USAGE
     assert run(tmp_path / "missing.jsonl").exit_code == USAGE

@@ -10,7 +10,7 @@ from proxy.engines.gauges import Total
 from proxy.exporters.contract import to_json
 from proxy.exporters.means import Stretch
 from proxy.exporters.sqlite import SqliteExporter
-from proxy.records import Outcome
+from proxy.records import Outcome, PrefixVerdict
 from tests.support.records import AT_S, record, timeline
 
 RECORDS = [
@@ -46,6 +46,13 @@ def test_a_person_gets_a_table_failures_and_the_slowest(file: Path) -> None:
     assert "not completed: engine_error 1" in text
     assert "model   large" in text
     assert "slow: b large completed 1.37 s (queue_prefill 0.90, decode 0.47, proxy 0.00)" in text
+
+
+def test_families_of_prompts_are_a_group(tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl"
+    path.write_bytes(to_json(record(prefix=PrefixVerdict(16, 9, family="f0a1"))) + b"\n")
+    assert "family,f0a1,ttft,1,0,1,300.0,300.0,300.0,300.0,300.0" in ask(path, "--csv").stdout.splitlines()
+    assert "family  f0a1" in ask(path).stdout
 
 
 def test_a_program_gets_json(file: Path) -> None:

@@ -5,6 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.engines.fingerprint import PROBES, SIGNS, Answers, Fingerprint, identify, resident, weights
+from proxy.messages import EngineState, Pulse
+from proxy.office.channel import encode
 
 GONE = (404, [], b"404 page not found")
 
@@ -150,6 +152,12 @@ def test_deep_nesting_and_huge_numbers_say_nothing() -> None:
     huge = ok({"total_slots": 10**30, "build_info": "b", "default_generation_settings": {"n_ctx": True}})
     found = identify({"/": deep, "/api/tags": deep, "/props": huge})
     assert (found.kind, found.slots, found.windows) == ("llamacpp", None, ())
+
+
+def test_half_of_a_surrogate_pair_in_a_name_keeps_no_pulse_from_the_office() -> None:
+    seen = identify({"/v1/models": (200, [], b'{"data": [{"id": "m\\ud800", "owned_by": "vllm"}]}')})
+    assert seen.models == ("m?",)
+    encode(Pulse(at_s=0.0, engines=(EngineState(name="e", models=seen.models),)))
 
 
 def test_what_is_in_memory_is_read_by_name() -> None:

@@ -11,7 +11,7 @@ from proxy.exporters.contract import to_dict
 from proxy.exporters.means import Stretch
 from proxy.exporters.sqlite import DAY_S, RETAIN_NS, SqliteExporter
 from proxy.gaps import unpack_stamps
-from proxy.records import TokenCount
+from proxy.records import PrefixVerdict, TokenCount
 from tests.support.records import AT_S, record, timeline
 
 
@@ -233,6 +233,18 @@ def test_means_that_find_no_file_are_dropped_before_a_record_is(tmp_path: Path) 
     found = rows(folder / "s.db", "until", "means")
     assert (rows(folder / "s.db"), exporter.lost) == (["a"], 0)
     assert (len(found), found[0], found[-1]) == (sqlite.MEANS_WAITING, AT_S + 2, AT_S + sqlite.MEANS_WAITING + 1)
+
+
+@pytest.mark.parametrize(
+    ("prefix", "family"),
+    [(PrefixVerdict(16, 9, family="f0a1"), "f0a1"), (PrefixVerdict(16, 9), None), (None, None)],
+    ids=["known", "not in the sample", "not audited"],
+)
+def test_the_family_of_the_prompt_is_a_column(tmp_path: Path, prefix: PrefixVerdict | None, family: str | None) -> None:
+    exporter = SqliteExporter(tmp_path / "s.db")
+    exporter.export(record(prefix=prefix))
+    exporter.close()
+    assert rows(tmp_path / "s.db", "family") == [family]
 
 
 def test_every_column_has_a_value() -> None:

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from proxy.exporters.contract import to_dict
 from proxy.exporters.summary import GROUPS, REST, distribution, report
-from proxy.records import Outcome, Usage
+from proxy.records import Outcome, PrefixVerdict, Usage
 from tests.support.records import AT_S, MS, record, timeline
 
 
@@ -66,6 +66,12 @@ def test_groups_beyond_the_limit_are_one() -> None:
 
 def test_tenants_are_those_that_have_a_name() -> None:
     assert list(report([lasting(1, tenant="t"), lasting(1)])["tenants"]) == ["t"]
+
+
+def test_families_of_prompts_are_those_that_are_known() -> None:
+    prefixes = (PrefixVerdict(16, 9, family="f1"), PrefixVerdict(16, 9), None, PrefixVerdict(16, 9, family="f1"))
+    families = report([lasting(1, prefix=prefix) for prefix in prefixes])["families"]
+    assert {name: group["requests"] for name, group in families.items()} == {"f1": 2}
 
 
 def test_time_windows_are_round_and_empty_ones_are_left_out() -> None:

@@ -11,7 +11,7 @@ from proxy.messages import EngineState, Pulse
 from proxy.office import app
 from proxy.office.guard import Guard
 from proxy.office.office import SILENT_NS, Office
-from proxy.records import Outcome
+from proxy.records import Outcome, PrefixVerdict
 from tests.support.records import breakdown, finished
 
 LOCAL = Guard.of("127.0.0.1", "", [])
@@ -117,6 +117,13 @@ def test_requests_come_newest_first_and_can_be_picked() -> None:
     assert ids(get("/api/requests?model=m0&outcome=shed")) == ["r0"]
     assert ids(get("/api/requests?id=r1")) == ["r1"]
     assert ids(get("/api/requests?limit=0")) == []
+
+
+def test_requests_can_be_picked_by_the_family_of_their_prompts() -> None:
+    office = made()
+    office.take(finished("known", prefix=PrefixVerdict(16, 9, family="f0a1")), 0)
+    office.take(finished("unsampled", prefix=PrefixVerdict(16, 9)), 0)
+    assert ids(get("/api/requests?family=f0a1", office)) == ["known"]
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,16 @@
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from proxy.messages import PromptSeen
 from proxy.office import research
-from proxy.office.research import LONG, WAITING, Research
-from proxy.records import Message, Part, PhaseBreakdown, Prompt, RequestRecord, Usage
-from tests.support.records import finished
+from proxy.office.research import LONG, NAMED, Research
+from proxy.prefixes.search import A_MINUTE
+from proxy.records import Finished, Message, Part, PhaseBreakdown, PrefixVerdict, Prompt, RequestRecord, Usage
+from tests.support.records import finished, timeline
 
 RULES = "You answer questions about the railway. Be brief, be kind, and never promise a refund. " * 12
 
@@ -71,12 +74,58 @@ def test_there_is_no_file_and_nothing_is_lost():
     assert idle.lost == 0
 
 
-def test_prompts_that_nobody_gets_to_are_dropped_oldest_first():
-    full = Research(b"k" * 16, capture_text=False)
-    for n in range(WAITING + 5):
-        full.take(seen(n))
-    assert next(one.id for one in full._waiting) == "r5"
-    assert len(full._waiting) == WAITING
+def of(one: PromptSeen, **changes: Any) -> Finished:
+    """The record of the same request."""
+    done = finished(one.id, engine=one.engine, timeline=timeline(at_s=one.at_s), prefix=PrefixVerdict(16, 100))
+    return replace(done, **changes)
+
+
+def test_a_record_gets_the_name_that_the_report_uses():
+    found = Research(b"k" * 16, capture_text=False)
+    found.take(seen(1))
+    named = found.named(of(seen(1)))
+    found.step()
+    (family,) = found.report["families"]
+    assert named.prefix == PrefixVerdict(16, 100, family=family["family"])
+    assert replace(named, prefix=None) == of(seen(1), prefix=None)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"id": "r2"}, {"engine": "f"}, {"timeline": timeline(at_s=1.5)}, {"prefix": None}],
+    ids=["another request", "another engine", "another moment", "not audited"],
+)
+def test_what_was_not_taken_has_no_name(changes: dict[str, Any]):
+    found = Research(b"k" * 16, capture_text=False)
+    found.take(seen(1))
+    done = of(seen(1), **changes)
+    assert found.named(done) is done
+
+
+def test_a_name_is_given_once():
+    found = Research(b"k" * 16, capture_text=False)
+    found.take(seen(1))
+    assert found.named(of(seen(1))).prefix != of(seen(1)).prefix
+    assert found.named(of(seen(1))).prefix == of(seen(1)).prefix
+
+
+def test_a_prompt_beyond_the_minutes_room_has_no_name():
+    found = Research(b"k" * 16, capture_text=False)
+    same = [replace(seen(n), at_s=n / 1000) for n in range(A_MINUTE + 1)]
+    for one in same:
+        found.take(one)
+    names = [done.prefix.family for done in map(found.named, map(of, same)) if done.prefix is not None]
+    assert len(set(names[:-1])) == 1
+    assert names[-1] is None
+
+
+def test_names_whose_records_never_come_are_dropped_oldest_first():
+    found = Research(b"k" * 16, capture_text=False)
+    minutes = [replace(seen(n), at_s=n * 60.0) for n in range(NAMED + 1)]
+    for one in minutes:
+        found.take(one)
+    assert found.named(of(minutes[0])).prefix == PrefixVerdict(16, 100)
+    assert found.named(of(minutes[1])).prefix != PrefixVerdict(16, 100)
 
 
 def test_it_searches_again_and_again(monkeypatch: pytest.MonkeyPatch):

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from proxy.prefixes import search as room
-from proxy.prefixes.search import A_MINUTE, KEPT, LONGEST, MOST, Search
+from proxy.prefixes.search import A_MINUTE, KEPT, LONGEST, MOST, WAITING, Search
 from proxy.records import Prompt
 from tests.prefixes.breakers.apps import rules
 from tests.prefixes.prompts import chat, raw
@@ -68,7 +68,7 @@ def test_text_leaves_when_it_may():
 
 def test_a_minute_has_room_for_so_many(search):
     taken = offer(search, A_MINUTE + 10, every_s=0.1)
-    assert sum(taken) == A_MINUTE
+    assert sum(name is not None for name in taken) == A_MINUTE
     assert search.offer("x", 61.0, "e", "m", prompt(1), None)
     search.step()
     report = search.report()
@@ -77,7 +77,44 @@ def test_a_minute_has_room_for_so_many(search):
 
 @pytest.mark.parametrize("asked", [raw("x" * (LONGEST + 1)), Prompt(ids=((1, 2),))], ids=["long", "ids"])
 def test_what_is_too_long_or_no_text_is_not_taken(search, asked):
-    assert not search.offer("1", 0.0, "e", "m", asked, None)
+    assert search.offer("1", 0.0, "e", "m", asked, None) is None
+
+
+def test_a_prompt_that_is_taken_has_the_name_of_its_family_at_once(search):
+    first, second = set(offer(search, 10, head="first application")), set(offer(search, 20, head="second application"))
+    assert len(first | second) == 2
+    assert search.report()["families"] == []
+    search.file()
+    assert {one["family"]: one["requests"] for one in search.report()["families"]} == {
+        **dict.fromkeys(first, 10),
+        **dict.fromkeys(second, 20),
+    }
+
+
+def test_a_name_is_keyed_and_the_same_for_whoever_has_the_key():
+    names = {key: set(offer(Search(letters, key), 3)) for key in (b"key", b"yek")}
+    assert names[b"key"] == set(offer(Search(letters, b"key"), 3))
+    assert not names[b"key"] & names[b"yek"]
+
+
+def test_prompts_that_nobody_files_are_dropped_oldest_first(search):
+    for number in range(WAITING + 5):
+        search.offer(f"r{number}", number * 60.0, "e", "m", prompt(number), None)
+    search.file()
+    assert search.report()["sampled"] == WAITING
+    (filed,) = search._filed.values()
+    assert filed.documents[-1].id == f"r{WAITING + 4}"
+
+
+def test_a_family_that_was_forgotten_and_came_again_is_still_counted_once(search):
+    (name,) = set(offer(search, 3))
+    search.file()
+    search._families._known.clear()
+    search._families._index.clear()
+    assert set(offer(search, 4)) == {name}
+    search.file()
+    (family,) = search.report()["families"]
+    assert (family["family"], family["requests"]) == (name, 7)
 
 
 def test_families_are_searched_one_at_a_time_that_with_most_new_prompts_first(search):
@@ -92,6 +129,7 @@ def test_families_are_searched_one_at_a_time_that_with_most_new_prompts_first(se
 
 def test_only_the_latest_prompts_of_a_family_are_kept(search):
     offer(search, KEPT + 10, every_s=1.0)
+    search.file()
     (filed,) = search._filed.values()
     assert len(filed.documents) == KEPT
     assert search._memory == sum(document.size for document in filed.documents)
@@ -102,6 +140,7 @@ def test_memory_is_bounded(search, monkeypatch):
     for number in range(20):
         words = " ".join(f"w{number}x{k}" for k in range(200))
         search.offer(str(number), 0.0, "e", "m", raw(words), None)
+        search.file()
         assert search._memory <= 20_000
     assert 0 < len(search._filed) < 20
 
@@ -121,6 +160,7 @@ def test_families_beyond_the_largest_are_one_line(search):
     for number in range(MOST + 5):
         words = " ".join(f"w{number}x{k}" for k in range(30))
         search.offer(str(number), 0.0, "e", "m", raw(words), None)
+    search.file()
     families = search.report()["families"]
     assert len(families) == MOST + 1
     assert (families[-1]["family"], families[-1]["families"], families[-1]["requests"]) == ("other", 5, 5)
@@ -129,6 +169,7 @@ def test_families_beyond_the_largest_are_one_line(search):
 def test_the_curve_of_each_engine_is_told(search):
     offer(search, 3, engine="a")
     offer(search, 3, engine="b")
+    search.file()
     points = search.report()["curve"]
     assert {point["engine"] for point in points} == {"a", "b"}
     assert points[0]["capacity_tokens"] == 16_384

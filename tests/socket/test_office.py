@@ -1,12 +1,14 @@
 """The office as a process of its own, over a real socketpair: what is sent, what is lost, how it ends."""
 
 import asyncio
+import json
 import os
 import signal
 import socket
+import sqlite3
 import tempfile
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
 import httpx
@@ -17,13 +19,14 @@ from proxy.clock import SystemClock
 from proxy.exporters.carry import load
 from proxy.exporters.reader import Unreadable, Wanted, lines
 from proxy.exporters.series import Series
-from proxy.messages import EngineState, Hello, Message, Pulse
+from proxy.messages import EngineState, Hello, Message, PromptSeen, Pulse
 from proxy.office import main
 from proxy.office.channel import Receiver, Sender, encode
 from proxy.office.memory import Memory
 from proxy.office.process import OfficeProcess
+from proxy.records import PrefixVerdict, Prompt
 from tests.support.patience import run, until
-from tests.support.records import finished
+from tests.support.records import AT_S, finished
 
 READY = Pulse(at_s=1.0, engines=(EngineState(name="ollama", answers=True),))
 
@@ -124,6 +127,37 @@ def test_the_admin_listener_answers_and_a_rotated_file_is_followed(tmp_path: Pat
 
     run(test)
     assert recorded(tmp_path / "r.1") == 1
+
+
+async def found(client: httpx.AsyncClient) -> str:
+    """The name of the one family, once the office has searched."""
+    while not (families := (await client.get("/api/prefixes")).json()["families"]):  # noqa: ASYNC110  # as in `until`
+        await asyncio.sleep(0.05)
+    return str(families[0]["family"])
+
+
+def test_a_record_has_the_family_of_the_prompt_before_it_everywhere(tmp_path: Path) -> None:
+    path, store, port = tmp_path / "r.jsonl", tmp_path / "s.db", free_port()
+    asked = Prompt(texts=("You help travellers. Be brief. " * 9,))
+
+    async def test() -> None:
+        hello = Hello(pid=1, version="0", records=str(path), store=str(store), live=False, admin_port=port)
+        async with office(hello) as (sender, _), httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
+            for id in "ab":
+                if id == "a":
+                    sender.send(PromptSeen(id=id, at_s=AT_S, engine="ollama", model="m", prompt=asked, answer=""))
+                sender.send(finished(id, prefix=PrefixVerdict(16, 100)))
+            await until(lambda: recorded(path) == 2 and stored(store) == 2)
+            name = await found(client)
+            (row,) = (await client.get("/api/requests", params={"family": name})).json()
+            assert (row["id"], row["prefix"]["family"]) == ("a", name)
+        written = [json.loads(line) for line in path.read_bytes().splitlines()]
+        assert [(row["id"], row["prefix"]["family"]) for row in written] == [("a", name), ("b", None)]
+        with closing(sqlite3.connect(store)) as connection:
+            kept = connection.execute("SELECT id, family FROM requests ORDER BY n").fetchall()
+        assert kept == [("a", name), ("b", None)]
+
+    run(test)
 
 
 def test_an_admin_port_that_is_taken_harms_no_record(tmp_path: Path) -> None:

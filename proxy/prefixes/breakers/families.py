@@ -26,7 +26,7 @@ ALIKE = 0.44
 different prompts made of the same phrases share up to .4."""
 
 LONGEST_HEAD = 40_000
-"""Characters of a head that are read."""
+"""Characters of a head that are read, and of its normal form, which may be longer."""
 
 MOST = 512
 """Families kept; what is asked for least recently is forgotten and its next prompt starts a family anew."""
@@ -53,7 +53,7 @@ class Family:
 
 def sketch_of(segments: Sequence[Segment]) -> frozenset[int]:
     """The sketch of a prompt's head."""
-    text = normalize("NFKC", head_of(segments)[:LONGEST_HEAD])
+    text = normalize("NFKC", head_of(segments)[:LONGEST_HEAD])[:LONGEST_HEAD]
     return frozenset(sorted(shingles(text, RUN))[:SKETCH])
 
 
