@@ -214,10 +214,18 @@ def _seen(answers: Sequence[Finished]) -> Seen:
         output_tokens=None if None in outputs or not outputs else round(median(filter(None, outputs))),
         ttft_s=median((finished.timeline.first_token_ns or 0) / 1e9 for finished in answers),
         waiting_s=median(sum(phases.get(name, 0) for name in WAITS) / 1e9 for phases in waits) if told else None,
-        prefill_rate=_median([bill.prefill_rate for bill in bills]),
+        prefill_rate=_median(
+            [bill.prefill_rate or _fresh_rate(*each) for bill, *each in zip(bills, answers, waits, strict=True)]
+        ),
         decode_rate=_median([bill.decode_rate for bill in bills]),
         decode_span=_span([bill.decode_rate for bill in bills]),
     )
+
+
+def _fresh_rate(finished: Finished, phases: dict[str, int]) -> float | None:
+    """Prefill's speed where the engine does not say what was cached (Ollama): nothing was, every prompt is new."""
+    tokens, prefill = _prompt_tokens(finished), phases.get("prefill")
+    return tokens * 1e9 / prefill if prefill and tokens else None
 
 
 def _median(values: Sequence[float | None]) -> float | None:

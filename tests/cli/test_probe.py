@@ -11,9 +11,10 @@ from proxy.cli import probe as module
 from proxy.cli.probe import ASKS, BUDGET_S, LONG, OUTPUT, ROUNDS, SHORT, Probe, ProbeError, Result, Seen, probe, render
 from proxy.config import Settings
 from tests.support.clock import VirtualLoop, run
-from tests.support.house import House
+from tests.support.house import URL, House
+from tests.support.pages import ollama, serving
 from tests.support.script import NOT_FOUND, OK, Call, Read, Script
-from tests.support.streams import DONE, MS, SSE, chunk, plain
+from tests.support.streams import DONE, MS, NDJSON, SSE, chunk, plain
 
 OVERHEAD_MS = 20
 
@@ -50,11 +51,12 @@ def probed(
     script: Script | Callable[[Call], Script] = engine,
     looks: Callable[[Call], Script] = TWO,
     model: str | None = None,
+    kind: str = "openai",
 ) -> tuple[Result, House]:
     random.seed(1)  # the engine counts bytes, and the words of a prompt differ in length
 
     async def main(loop: VirtualLoop) -> tuple[Result, House]:
-        house = House(loop, script, looks=looks)
+        house = House(loop, script, looks=looks, upstream=[{"url": URL, "kind": kind}])
         return await Probe(house.app, loop.clock, house.records, print).run(model), house  # type: ignore[arg-type]
 
     return run(main)
@@ -79,6 +81,22 @@ def test_short_and_long_prompts_are_timed_apart() -> None:
 def test_what_the_engine_does_not_say_is_unknown() -> None:
     seen = probed()[0].long
     assert (seen.waiting_s, seen.prefill_rate) == (None, None)
+
+
+def ollamas(call: Call) -> Script:
+    """Reads four bytes a millisecond, writes a token in ten, and says both; what was cached it never says."""
+    prompt = int(call.header("content-length") or 0) // 4
+    first, last = OVERHEAD_MS + prompt, OVERHEAD_MS + prompt + 10 * OUTPUT
+    durations = {"total_duration": last * MS, "prompt_eval_duration": prompt * MS, "eval_duration": 10 * OUTPUT * MS}
+    counts = {"prompt_eval_count": prompt, "eval_count": OUTPUT, "load_duration": MS}
+    lines = [(first, {"response": " a", "done": False}), (last, {"done": True, **durations, **counts})]
+    return Script(headers=NDJSON, reads=tuple(Read(at * MS, json.dumps(line).encode() + b"\n") for at, line in lines))
+
+
+def test_all_of_a_new_prompt_is_fresh_where_the_engine_does_not_say_what_was_cached() -> None:
+    result, _ = probed(ollamas, looks=serving({"engine.test:8000": ollama(m1="w")}), kind="auto")
+    assert result.engine == "ollama"
+    assert result.long.prefill_rate == pytest.approx(1000)
 
 
 def test_no_prompt_begins_like_another() -> None:
