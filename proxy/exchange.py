@@ -8,7 +8,7 @@ business: this file names no dialect, no policy and no metric.
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from proxy.client import Client, Headers, Watch
@@ -234,10 +234,11 @@ class Exchange:
             self._rooms.fault(self.id, fault)
 
     async def _enter(self, engine: Engine) -> Permit:
+        start = self._clock.now_ns()
         try:
             permit = self._permit = await engine.door.admit(self.facts, self._count, self._prefix, self._tenant)
         except asyncio.CancelledError:
-            self._refused = LEFT_THE_LINE
+            self._refused = replace(LEFT_THE_LINE, waited_ns=self._clock.now_ns() - start)
             raise
         self.recorder.admitted(self._clock.now_ns(), permit.verdict.waited_ns)
         return permit
@@ -346,6 +347,8 @@ class Exchange:
         if watch is not None:
             watch.close()
         now, recorder, engine, permit = self._clock.now_ns(), self.recorder, self._engine, self._permit
+        if permit is None and self._refused is not None:
+            recorder.admitted(now, self._refused.waited_ns)  # the wait was ours, whatever it ended in
         timeline = recorder.end(now)
         evidence, rivals = Evidence(), NOBODY
         if engine is not None:

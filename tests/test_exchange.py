@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 
 from proxy.client import Client
 from proxy.exchange import BLOCKED_NS, Exchange, judge
-from proxy.records import AdmissionVerdict, Outcome
+from proxy.records import AdmissionVerdict, Finished, Outcome
 from tests.support.client import Answer, Request, ScriptedClient, scope_of, simple_request
 from tests.support.clock import START_NS, VirtualLoop, run
 from tests.support.house import House
@@ -480,14 +480,30 @@ def test_what_never_came_to_the_door_is_not_said_to_be_admitted() -> None:
     assert asked(WHOLE)[0].records[0].admission == AdmissionVerdict("admitted")
 
 
-def test_a_client_that_leaves_the_line_was_queued_and_not_admitted() -> None:
-    async def main(loop: VirtualLoop) -> list[AdmissionVerdict]:
-        house = House(loop, WHOLE, limit=[{"name": "one", "max_concurrency": 1, "queue_length": 5}])
+def test_a_client_that_leaves_the_line_was_queued_and_not_admitted_and_its_wait_was_ours() -> None:
+    left, served = in_line(queue_timeout_s=5.0, leaves_ns=20 * MS)
+    assert left.admission == AdmissionVerdict("queued", "disconnected", mode="enforce", waited_ns=20 * MS)
+    assert (left.timeline.admission_ns, left.timeline.total_ns) == (20 * MS, 20 * MS)
+    assert served.admission == AdmissionVerdict(mode="enforce")
+
+
+def test_a_wait_that_was_too_long_was_ours() -> None:
+    late, _ = in_line(queue_timeout_s=0.1)
+    assert late.outcome is Outcome.QUEUE_TIMEOUT
+    assert late.timeline.admission_ns == late.admission.waited_ns == pytest.approx(100 * MS, abs=2_000)
+
+
+def in_line(queue_timeout_s: float, leaves_ns: int | None = None) -> list[Finished]:
+    """One request at the engine for 210 ms, and one that waits behind it: the records, in the order of their ends."""
+
+    async def main(loop: VirtualLoop) -> list[Finished]:
+        limit = {"name": "one", "max_concurrency": 1, "queue_length": 5, "queue_timeout_s": queue_timeout_s}
+        house = House(loop, WHOLE, limit=[limit])
         first = asyncio.ensure_future(ScriptedClient(loop, house.app).ask(STREAM))
         await asyncio.sleep(0.01)
-        await ScriptedClient(loop, house.app).ask(replace(STREAM, leaves_ns=20 * MS))
+        await ScriptedClient(loop, house.app).ask(replace(STREAM, leaves_ns=leaves_ns))
         await first
         await house.app.idle()
-        return [record.admission for record in house.records]
+        return house.records
 
-    assert run(main) == [AdmissionVerdict("queued", "disconnected", mode="enforce"), AdmissionVerdict(mode="enforce")]
+    return run(main)
