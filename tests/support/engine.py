@@ -30,6 +30,8 @@ class ScriptedEngine(httpx.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         call = _call(request, self._now())
+        if isinstance(request.stream, httpx.ByteStream):  # it is whole, and may be read again: a script may turn on it
+            call.body = b"".join(request.stream)
         script = self._choose(call)
         await self._connected(request, script)
         call.body = b"".join([part async for part in _stream(request)])
