@@ -33,8 +33,26 @@ Ask = Callable[[Question], Awaitable[bytes | None]]
 """POST to the engine: the body of a 200 answer, None for anything else. Raises nothing for what an engine does."""
 
 
+Spell = Callable[[bytes], None]
+"""Takes the prompt's token ids as the engine says them, in JSON."""
+
+
 async def nobody(_: Question) -> None:
-    """The `Ask` of an engine that is not asked."""
+    """The `Ask` of an engine that cannot be reached."""
+
+
+def always(kind: str, facts: RequestFacts) -> bool:
+    """Every engine is asked, before every request."""
+    return True
+
+
+def never(kind: str, facts: RequestFacts) -> bool:
+    """No engine is asked."""
+    return False
+
+
+def unheard(ids: bytes) -> None:
+    """The `Spell` of who does not listen."""
 
 
 class Desk:
@@ -43,19 +61,27 @@ class Desk:
     State: a calibration per model that has answered.
     """
 
-    __slots__ = ("_ask", "_calibrations", "_default", "_kind", "_meters", "_named", "_untaught")
+    __slots__ = ("_ask", "_asks", "_calibrations", "_default", "_kind", "_meters", "_named", "_untaught")
 
     def __init__(
-        self, default: Meter, meters: Mapping[str, Meter] | None = None, *, kind: str = "openai", ask: Ask = nobody
+        self,
+        default: Meter,
+        meters: Mapping[str, Meter] | None = None,
+        *,
+        kind: str = "openai",
+        ask: Ask = nobody,
+        asks: Callable[[str, RequestFacts], bool] = always,
     ) -> None:
         """`meters` are those of models whose vocabulary is configured; the name `*` stands for every other model.
 
-        `kind` is the engine's; `ask` reaches its tokenizer before each request, at the cost of a round trip.
+        `kind` is the engine's; `ask` reaches its tokenizer, at the cost of a round trip, before each request that
+        `asks` says.
         """
         self._meters = meters or {}
         self._default = default
         self._kind = kind
         self._ask = ask
+        self._asks = asks
         self._untaught = Calibration()
         self._named = Calibration(NAMED_TRUST)
         self._calibrations: dict[str, Calibration] = {}
@@ -64,11 +90,11 @@ class Desk:
         """The engine is of this kind, as was found out."""
         self._kind = kind
 
-    async def count(self, facts: RequestFacts, body: bytes = b"") -> TokenCount | None:
+    async def count(self, facts: RequestFacts, body: bytes = b"", spell: Spell = unheard) -> TokenCount | None:
         """The prompt's size; None where the request shows no prompt.
 
-        Exact where only token ids are sent or the engine was asked (which needs `body`, the request's JSON). Never
-        raises for what a prompt holds.
+        Exact where only token ids are sent or the engine was asked (which needs `body`, the request's JSON); it then
+        says the prompt's ids too, to `spell`. Never raises for what a prompt holds.
         """
         prompt = facts.prompt
         if prompt is None:
@@ -77,7 +103,7 @@ class Desk:
         run = meter.run if prompt.over(MANY) else at_once
         shapes = Shapes(*[await meter.measure(some) if some else NOTHING for some in await run(partial(texts, prompt))])
         numbers = await run(partial(sample, prompt, shapes, facts.kind))
-        band, how = self._band(facts.model, numbers, await self._said(facts, body))
+        band, how = self._band(facts.model, numbers, await self._said(facts, body, spell))
         return await run(partial(_token_count, facts, prompt, shapes, band, how, numbers))
 
     def learn(self, facts: RequestFacts, count: TokenCount | None, usage: Usage | None) -> None:
@@ -123,11 +149,16 @@ class Desk:
         band = (round(estimate.n), *estimate.band)
         return band, "calibrated" if calibration.learnt else "estimated"
 
-    async def _said(self, facts: RequestFacts, body: bytes) -> int | None:
+    async def _said(self, facts: RequestFacts, body: bytes, spell: Spell) -> int | None:
         """The engine's own count, where it is asked, can tell, and answers."""
-        asked = question(self._kind, facts, body) if self._ask is not nobody else None
+        asked = question(self._kind, facts, body) if self._asks(self._kind, facts) else None
         answer = await self._ask(asked) if asked is not None else None
-        return read(answer) if answer is not None else None
+        if answer is None:
+            return None
+        told = read(answer)
+        if told.ids:
+            spell(told.ids)
+        return told.tokens
 
     def _meter(self, model: str | None) -> Meter:
         return self._meters.get(model or "") or self._meters.get("*") or self._default

@@ -1,6 +1,6 @@
 """The engine's own tokenizer, asked in its own words.
 
-    vLLM        POST /tokenize                              {prompt} or {messages, tools, ...} -> {count}
+    vLLM        POST /tokenize                              {prompt} or {messages, tools, ...} -> {count, tokens}
     SGLang      POST /tokenize                              {prompt} -> {count}; chats are not asked
     llama.cpp   POST /tokenize                              {content} -> {tokens: [...]}
                 POST /v1/chat/completions/input_tokens      the chat request itself -> {input_tokens}
@@ -49,16 +49,30 @@ def question(kind: str, facts: RequestFacts, body: bytes) -> Question | None:
     if prompt.messages and facts.kind == "chat" and facts.dialect == "openai":
         return _chat(kind, body)
     if len(prompt.texts) == 1 and not prompt.messages and facts.kind == "completion":
-        return Question("/tokenize", _dump(_TEXT[kind] | {_FIELD[kind]: prompt.texts[0]} | _model(facts)))
+        more = _special(body) if kind == "vllm" else _TEXT[kind]
+        return Question("/tokenize", _dump(more | {_FIELD[kind]: prompt.texts[0]} | _model(facts)))
     return None
 
 
 _FIELD = {"vllm": "prompt", "sglang": "prompt", "llamacpp": "content"}
 _TEXT: dict[str, dict[str, Any]] = {
-    "vllm": {},
+    "vllm": {},  # but for what the client says itself
     "sglang": {},
     "llamacpp": {"add_special": True, "parse_special": True},
 }
+
+
+class _Asked(msgspec.Struct):
+    add_special_tokens: bool | msgspec.UnsetType = msgspec.UNSET
+
+
+def _special(body: bytes) -> dict[str, Any]:
+    """Whether the client wants special tokens in a raw prompt, where it says so."""
+    try:
+        stated = msgspec.json.decode(body, type=_Asked).add_special_tokens
+    except msgspec.DecodeError:
+        return {}
+    return {} if stated is msgspec.UNSET else {"add_special_tokens": stated}
 
 
 def _model(facts: RequestFacts) -> dict[str, str]:
@@ -82,20 +96,28 @@ def _dump(value: dict[str, Any]) -> bytes:
     return json.dumps(value).encode()
 
 
+class Told(NamedTuple):
+    """What the engine says of a prompt."""
+
+    tokens: int | None = None
+    """How many tokens it has, whatever the engine calls that; None: not said."""
+    ids: bytes = b""
+    """The tokens themselves, as JSON; empty: not said."""
+
+
 class _Answer(msgspec.Struct):
     count: int | None = None
     input_tokens: int | None = None
-    tokens: list[Any] | None = None
+    tokens: msgspec.Raw = msgspec.Raw()
 
 
-def read(answer: bytes) -> int | None:
-    """Prompt tokens in the engine's answer, whatever it calls them; None where it says none."""
+def read(answer: bytes) -> Told:
+    """What is said in the engine's answer."""
     try:
         said = msgspec.json.decode(answer, type=_Answer)
     except msgspec.DecodeError:
-        return None
-    if said.count is not None:
-        return said.count
-    if said.input_tokens is not None:
-        return said.input_tokens
-    return None if said.tokens is None else len(said.tokens)
+        return Told()
+    ids = bytes(said.tokens)
+    if not ids.startswith(b"["):
+        return Told(said.input_tokens if said.count is None else said.count)
+    return Told(len(msgspec.json.decode(ids)) if said.count is None else said.count, ids)

@@ -7,7 +7,7 @@ import pytest
 
 from proxy.records import Call, Message, Part, Prompt, RequestFacts, TokenCount, Usage
 from proxy.tokens.cache import Cache
-from proxy.tokens.desk import MANY, MODELS, UNSEEN_PART, Desk
+from proxy.tokens.desk import MANY, MODELS, UNSEEN_PART, Desk, always, never
 from proxy.tokens.exact import Question
 from proxy.tokens.meter import Meter
 from proxy.tokens.vocabularies import load
@@ -188,6 +188,29 @@ def test_an_engine_that_is_asked_makes_the_count_exact(answer: bytes | None, how
     assert [question.target for question in asked] == ["/tokenize"]
     if how == "exact":
         assert counted.low == counted.high == n
+
+
+def test_an_engine_that_says_the_tokens_themselves_spells_the_prompt() -> None:
+    async def ask(question: Question) -> bytes | None:
+        return b'{"count": 3, "tokens": [7, 8, 9]}'
+
+    heard: list[bytes] = []
+    desk = Desk(meter(), kind="vllm", ask=ask)
+    counted = asyncio.run(desk.count(facts(texts("Say hi"), kind="completion"), b"{}", heard.append))
+    assert counted is not None
+    assert (counted.n, heard) == (3, [b"[7, 8, 9]"])
+
+
+def test_only_those_requests_are_asked_about_that_are_to_be() -> None:
+    async def ask(question: Question) -> bytes | None:
+        return b'{"count": 3}'
+
+    for asks, how in ((always, "exact"), (never, "estimated"), (lambda kind, facts: kind == "sglang", "estimated")):
+        counted = asyncio.run(
+            Desk(meter(), kind="vllm", ask=ask, asks=asks).count(facts(texts("Say hi"), kind="completion"))
+        )
+        assert counted is not None
+        assert counted.how == how
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from proxy.records import Message, Part, Prompt, RequestFacts
-from proxy.tokens.exact import question, read
+from proxy.tokens.exact import Told, question, read
 
 CHAT = {
     "model": "m1",
@@ -76,14 +76,29 @@ def test_what_an_engine_cannot_tell_is_not_asked(kind: str, asked: RequestFacts,
 @pytest.mark.parametrize(
     ("answer", "tokens"),
     [
-        (b'{"count": 31, "max_model_len": 4096, "tokens": [1, 2]}', 31),
-        (b'{"object": "response.input_tokens", "input_tokens": 12}', 12),
-        (b'{"tokens": [5, {"id": 6, "piece": "a"}, 7]}', 3),
-        (b'{"count": 0}', 0),
-        (b"{}", None),
-        (b'{"count": "many"}', None),
-        (b"404 page not found", None),
+        (b'{"count": 31, "max_model_len": 4096, "tokens": [1, 2]}', Told(31, b"[1, 2]")),
+        (b'{"object": "response.input_tokens", "input_tokens": 12}', Told(12)),
+        (b'{"tokens": [5, {"id": 6, "piece": "a"}, 7]}', Told(3, b'[5, {"id": 6, "piece": "a"}, 7]')),
+        (b'{"count": 7, "tokens": null}', Told(7)),
+        (b'{"count": 0}', Told(0)),
+        (b"{}", Told()),
+        (b'{"count": "many"}', Told()),
+        (b"404 page not found", Told()),
     ],
 )
-def test_an_answer_is_read_whatever_it_calls_the_number(answer: bytes, tokens: int | None) -> None:
+def test_an_answer_is_read_whatever_it_calls_the_number(answer: bytes, tokens: Told) -> None:
     assert read(answer) == tokens
+
+
+@pytest.mark.parametrize(
+    ("body", "more"),
+    [
+        pytest.param(b'{"add_special_tokens": false, "prompt": "x"}', {"add_special_tokens": False}, id="said"),
+        pytest.param(b'{"prompt": "x"}', {}, id="not said"),
+        pytest.param(b'{"add_special_tokens": "odd"}', {}, id="said oddly"),
+    ],
+)
+def test_vllm_is_told_what_the_client_says_of_special_tokens(body: bytes, more: dict[str, object]) -> None:
+    asked = question("vllm", facts("completion", Prompt(texts=("x",))), body)
+    assert asked is not None
+    assert json.loads(asked.body) == {"prompt": "x", "model": "m1", **more}
