@@ -4,6 +4,7 @@
     chains    segments as chained block keys, at a cost that follows the new text
     shadow    what an engine's cache holds, by its own rules
     caches    the shadows of the kinds of engines, behind one protocol
+    spelt     vLLM's cache in the engine's own tokens, where it says them
     ledger    every prompt token in exactly one bin; the books of all engines
     inferred  cached tokens from prefill time, where the engine does not say
     audit     the joint of the data process: predict, dispatched, ended

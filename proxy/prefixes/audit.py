@@ -21,6 +21,9 @@ from proxy.records import Inferred, PrefixVerdict, Prompt, RequestFacts, Usage
 OPEN = 4_096
 """Requests remembered between their look-up and their end; more are never in flight."""
 
+UNSEEN = Sight(0, 0, 0, 0, 0, 0)
+"""Of a prompt that was not looked up yet."""
+
 PLAUSIBLE = (0.5, 2.0)
 """Engine's tokens over ours: outside, somebody counts something else."""
 
@@ -50,11 +53,13 @@ class Audit:
         """Take the tokens of a text that was encoded elsewhere."""
         self._cache.chains.learn(text, ids)
 
-    def predict(self, id: str, facts: RequestFacts, now_ns: int) -> PrefixVerdict | None:
-        """What this engine could take from its cache; None where the body holds no prompt. Changes no cache."""
+    def predict(self, id: str, facts: RequestFacts, now_ns: int, ids: Sequence[int] = ()) -> PrefixVerdict | None:
+        """What this engine could take from its cache; None where the body holds no prompt. Changes no cache.
+
+        `ids`: the only prompt in the engine's own tokens, where they are known."""
         if facts.prompt is None or facts.route != "inference":
             return None
-        reading = self._open[id] = self._read(id, facts.model or "", facts.prompt)
+        reading = self._open[id] = self._read(id, facts.model or "", facts.prompt, ids)
         if len(self._open) > OPEN:
             self._open.popitem(last=False)
         return reading.verdict
@@ -71,12 +76,16 @@ class Audit:
             self._cache.begin(reading)
         return reading.verdict
 
-    def ended(self, id: str, said: Said, usage: Usage | None) -> PrefixVerdict | None:
+    def ended(self, id: str, said: Said, usage: Usage | None, ids: Sequence[int] = ()) -> PrefixVerdict | None:
         """The exchange is over, and this is what the engine wrote. The verdict, settled: what was expected is what was
-        said at dispatch."""
+        said at dispatch. `ids`: the prompt as the engine spelt it, if that is news."""
         reading = self._open.pop(id, None)
         if reading is None or not reading.begun:
             return None
+        before = reading.sight
+        if self._spell(reading, ids):
+            # What repeats text was told at dispatch, for since then the prompt's own text has been seen.
+            reading.sight = self._sight(reading, round(before.repeated * reading.tokens / max(1, before.tokens)))
         self._cache.end(reading, said)
         sight, reported = self._settled(reading, usage)
         return self._verdict(sight, reading.verdict.expected, split(sight, reported))
@@ -92,16 +101,24 @@ class Audit:
         """The engine began anew: its cache is empty."""
         self._cache.clear()
 
-    def _read(self, id: str, model: str, prompt: Prompt) -> Reading:
+    def _read(self, id: str, model: str, prompt: Prompt, ids: Sequence[int]) -> Reading:
         root = root_of(self._texts.secret, model, prompt.salt)
         segments = render(prompt)
         chains = tuple(self._chains(root, prompt, segments))
-        unseen = Sight(sum(chain.tokens for chain in chains), 0, 0, 0, 0, 0)
-        reading = Reading(id, model, root, prompt, segments, chains, unseen, PrefixVerdict(self._cache.block, 0))
+        reading = Reading(id, model, root, prompt, segments, chains, UNSEEN, PrefixVerdict(self._cache.block, 0))
+        self._spell(reading, ids)
         reading.sight = self._sight(reading)
         sight = self._scaled(reading, None)
         reading.verdict = self._verdict(sight, sight.resident)
         return reading
+
+    def _spell(self, reading: Reading, ids: Sequence[int]) -> bool:
+        """Whether the request is known in the engine's own tokens, and was not before, or in others."""
+        if not ids or reading.prompt.ids:
+            return False
+        before = reading.spelt
+        self._cache.spell(reading, self._cache.chains.of_ids(reading.root, ids))
+        return reading.spelt != before
 
     def _chains(self, root: int, prompt: Prompt, segments: Sequence[Segment]) -> list[Chain]:
         """One chain for each prompt of the request."""
@@ -112,12 +129,13 @@ class Audit:
             return [chains.chain(root, render(replace(prompt, texts=(text,)))) for text in prompt.texts]
         return [chains.chain(root, segments)]
 
-    def _sight(self, reading: Reading) -> Sight:
+    def _sight(self, reading: Reading, repeated: int | None = None) -> Sight:
         look = self._cache.look(reading)
         others = replicas_of(self._replicas, self._cache)
         elsewhere = max((other.look(reading).resident for other in others), default=0)
-        repeated = self._texts.repeated(reading, max(look.infinite, elsewhere))
-        return Sight(reading.sight.tokens, look.usable, look.resident, look.infinite, elsewhere, repeated)
+        if repeated is None:
+            repeated = self._texts.repeated(reading, max(look.infinite, elsewhere))
+        return Sight(reading.tokens, look.usable, look.resident, look.infinite, elsewhere, repeated)
 
     def _verdict(self, sight: Sight, expected: int | None, bins: tuple[tuple[str, int], ...] = ()) -> PrefixVerdict:
         return PrefixVerdict(
@@ -133,8 +151,8 @@ class Audit:
         """What was seen, in the engine's tokens, and the cached tokens that it reports."""
         if usage is None or usage.prompt_tokens is None:
             return self._scaled(reading, None), None
-        ratio = usage.prompt_tokens / max(1, reading.sight.tokens)
-        if not reading.exact and PLAUSIBLE[0] <= ratio <= PLAUSIBLE[1]:
+        ratio = usage.prompt_tokens / max(1, reading.rendered)
+        if not reading.prompt.ids and PLAUSIBLE[0] <= ratio <= PLAUSIBLE[1]:
             before = self._ratios.get(reading.model, ratio)
             self._ratios[reading.model] = before + TREND * (ratio - before)
         return self._scaled(reading, usage.prompt_tokens), usage.cached_tokens

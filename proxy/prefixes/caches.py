@@ -1,6 +1,6 @@
 """The shadow caches of the kinds of engines behind one protocol, and what an audit remembers of a request meanwhile."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -32,7 +32,8 @@ class Look:
 class Reading:
     """One request between its look-up and its end."""
 
-    # State: the slot it got, and whether the engine has it.
+    # State: the slot it got, whether the engine has it, and the engine's own tokens of its only prompt, once they are
+    # said.
 
     id: str
     model: str
@@ -44,11 +45,27 @@ class Reading:
     verdict: PrefixVerdict
     slot: int | None = None
     begun: bool = False
+    spelt: Chain | None = None
+
+    @property
+    def own(self) -> Chain | None:
+        """Its only prompt in the engine's own tokens, as the engine said them or the client sent them."""
+        return self.chains[0] if self.spelt is None and self.prompt.ids and len(self.chains) == 1 else self.spelt
 
     @property
     def exact(self) -> bool:
         """Its tokens are the engine's own."""
-        return bool(self.prompt.ids)
+        return bool(self.prompt.ids) or self.spelt is not None
+
+    @property
+    def tokens(self) -> int:
+        """Of all its prompts."""
+        return self.spelt.tokens if self.spelt is not None else self.rendered
+
+    @property
+    def rendered(self) -> int:
+        """The same as we render them."""
+        return sum([chain.tokens for chain in self.chains])
 
 
 class Texts:
@@ -71,11 +88,13 @@ class Texts:
     def repeated(self, reading: Reading, behind: int) -> int:
         """Tokens behind the first `behind` that stand in text seen before, about. The text is seen from now on."""
         found, at = 0.0, 0
+        ours = reading.rendered / max(1, reading.tokens)
+        first = behind * ours
         for segment, size in zip(reading.segments, reading.chains[0].sizes, strict=False):
             at += size
-            if at > behind and segment.role and not segment.marker:
-                found += self._lines.known(reading.root, segment.text) * min(size, at - behind)
-        return int(found)
+            if at > first and segment.role and not segment.marker:
+                found += self._lines.known(reading.root, segment.text) * min(size, at - first)
+        return int(found / ours) if found else 0
 
 
 class Cache(Protocol):
@@ -95,6 +114,10 @@ class Cache(Protocol):
         """The engine has the prompt."""
         ...
 
+    def spell(self, reading: Reading, chain: Chain) -> None:
+        """These are the engine's own tokens of the request's prompt."""
+        ...
+
     def end(self, reading: Reading, said: Said) -> None:
         """It has answered."""
         ...
@@ -111,7 +134,8 @@ class Blocks:
         self.block = block
         self.capacity = capacity
         self.chains = texts.chains(block)
-        self._shadow = BlockShadow(None if capacity is None else max(1, capacity - UNFILLED))
+        self._room = None if capacity is None else max(1, capacity - UNFILLED)
+        self._shadow = BlockShadow(self._room)
 
     def look(self, reading: Reading) -> Look:
         """Leading full blocks."""
@@ -124,11 +148,19 @@ class Blocks:
         for chain in reading.chains:
             self._shadow.hold(chain.keys)
 
+    def spell(self, reading: Reading, chain: Chain) -> None:
+        """What is kept in our rendering cannot be looked up by other tokens."""
+
     def end(self, reading: Reading, said: Said) -> None:
-        """An answer's blocks are cached as they fill; its last token was written and never read."""
-        answer = said.ids[:-1] if reading.exact and said.ids else said.text
-        if answer and len(reading.chains) == 1:
-            self._shadow.hold(self.chains.extend(reading.root, reading.chains[0], answer).keys)
+        """The answer is kept too."""
+        self._shadow.hold(self.written(reading, said))
+
+    def written(self, reading: Reading, said: Said) -> Sequence[int]:
+        """The blocks of prompt and answer, which are cached as they fill; the last token was written and never read."""
+        answer = said.ids[:-1] if reading.prompt.ids and said.ids else said.text
+        if not answer or len(reading.chains) != 1:
+            return ()
+        return self.chains.extend(reading.root, reading.chains[0], answer).keys
 
     def clear(self) -> None:
         """Nothing is there."""
@@ -158,6 +190,9 @@ class Slots:
         """A slot takes it."""
         reading.slot = self._of(reading).begin(self._packed(reading))[0]
 
+    def spell(self, reading: Reading, chain: Chain) -> None:
+        """Slots are looked up by our rendering."""
+
     def end(self, reading: Reading, said: Said) -> None:
         """The slot holds the prompt and its answer."""
         if reading.slot is not None:
@@ -179,13 +214,15 @@ SLOTTED = ("llamacpp", "ollama")
 """Kinds of engines that keep prompts in slots; all others keep blocks."""
 
 
-def cache_of(kind: str, texts: Texts, block: int | None, tokens: int | None, slots: int | None) -> Cache:
+def cache_of(
+    kind: str, texts: Texts, block: int | None, tokens: int | None, slots: int | None, blocks: type[Blocks] = Blocks
+) -> Cache:
     """The cache of an engine of this kind: tokens a block, tokens in all, slots; None is not known, then the kind's
-    default is taken."""
+    default is taken. `blocks`: how one is kept that keeps blocks."""
     if kind in SLOTTED:
         return Slots(texts, slots or 1)
     size = block or (1 if kind == "sglang" else BLOCK)
-    return Blocks(texts, size, None if tokens is None else tokens // size)
+    return blocks(texts, size, None if tokens is None else tokens // size)
 
 
 def replicas_of(caches: Iterable[Cache], mine: Cache) -> list[Cache]:
