@@ -6,7 +6,7 @@
 import asyncio
 import json
 import random
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import count
@@ -25,10 +25,11 @@ from proxy.client import Client, Headers, Receive, Scope, Send
 from proxy.clock import Clock
 from proxy.config import Settings, Timeouts, Upstream
 from proxy.counting import Furniture
+from proxy.editing import Editing, askings
 from proxy.engines.fingerprint import resident
 from proxy.errors import BadRequest, Draining, ProxyError
-from proxy.events import Event, Said
-from proxy.exchange import Exchange, Request, Rooms
+from proxy.events import Said
+from proxy.exchange import Exchange, Passage, Request, Rooms
 from proxy.fleet import Audit, Engine, Fleet, Permit, Together
 from proxy.lookout import Lookout, look
 from proxy.memory import keep, recall
@@ -37,13 +38,15 @@ from proxy.policy import rules, tenants
 from proxy.reading import Reading
 from proxy.records import Evidence, Finished, Inferred, Outcome, PrefixVerdict, RequestFacts
 from proxy.relay import Answer, Body, Relay
-from proxy.tap import FAULTS, Tap
+from proxy.tap import FAULTS, Hearing, Tap
 from proxy.timeline import Recorder
 from proxy.tokens.exact import Question
-from proxy.wire import errors, usage
+from proxy.wire import errors, ids
+from proxy.wire.asking import ask, wanted
 from proxy.wire.caps import cap_output
 from proxy.wire.dialects import reader_for
 from proxy.wire.framing import framing_for, media_type, streams
+from proxy.wire.listening import PromptIds
 from proxy.wire.request import read_facts
 from proxy.wire.routes import Route, classify
 
@@ -76,9 +79,12 @@ class DataApp:
         self.draining = False
         self.door = Door(clock, Limits(rules(settings)))
         self._tenants = tenants(settings)
-        self._furniture = Furniture(settings.tokens)
+        self._askings = askings(settings)
+        self._spells = "token_ids" in self._askings
+        self._furniture = Furniture(settings.tokens, spells=self._spells)
         self.auditing = Auditing(settings.prefixes, self._furniture.encode, self._furniture.executor)
         self._reading = Reading()
+        self._editing = Editing(clock.now_ns, timing=settings.server_timing)
         self._relay = Relay(transport)
         self._send = send
         engines = [self._engine(upstream, configured) for upstream in settings.upstream]
@@ -187,7 +193,7 @@ class DataApp:
             timeouts=self._timeouts,
             acquaint=self._acquaint,
             tap=self._tap,
-            reply=_reply,
+            reply=self._reply,
             refuse=_refuse,
             leave=self._leave,
             fault=_fault,
@@ -215,13 +221,10 @@ class DataApp:
         )
         if not isinstance(body, bytes):
             return Request(outgoing, body)
-        asks = self.settings.ask_usage and engine.bears_splice and usage.asks(engine.kind, facts)
+        asks = wanted(self._askings, engine.kind, facts) if engine.bears_splice else ()
         if permit.output_cap is None and not asks:
             return Request(outgoing, body)
-        own, spliced = await self._reading.work(body, partial(_edited, facts, body, permit.output_cap, asks))
-        if spliced is None:
-            return Request(outgoing, own)
-        return Request(outgoing, spliced, own=own, filter=usage.UsageFilter())
+        return await self._reading.work(body, partial(_edited, facts, outgoing, body, permit.output_cap, asks))
 
     def _timeouts(self, facts: RequestFacts) -> Timeouts:
         limits = self.settings.timeouts
@@ -230,18 +233,31 @@ class DataApp:
             return limits
         return Timeouts(body_s=limits.body_s, connect_s=limits.connect_s, first_byte_s=0, idle_s=0)
 
-    async def _acquaint(self, engine: Engine, facts: RequestFacts) -> bool:
-        return facts.prompt is not None and await self.auditing.acquaint(engine, facts.prompt)
+    async def _acquaint(self, engine: Engine, facts: RequestFacts, hearing: Hearing) -> Sequence[int] | None:
+        if facts.prompt is None:
+            return None
+        spelling = hearing.news()
+        if spelling and not (self._spells and ids.asks(engine.kind, facts)):
+            spelling = b""
+        return await self.auditing.acquaint(engine, facts.prompt, spelling)
 
     def _tap(
-        self, answer: Answer, facts: RequestFacts, recorder: Recorder, hear: Callable[[Event], None]
-    ) -> tuple[Tap, bool]:
+        self, answer: Answer, request: Request, facts: RequestFacts, recorder: Recorder, hearing: Hearing
+    ) -> Passage:
         content_type = _header(answer.headers, b"content-type")
         framing = framing_for(content_type, self.settings.event_limit_bytes)
         reader = reader_for(facts, content_type, answer.status)
+        if "token_ids" in request.asked:
+            reader = PromptIds(reader, hearing.spell)
         encoding = _header(answer.headers, b"content-encoding")
-        listens = hear if facts.prompt is not None else None
-        return Tap(recorder, framing, reader, encoding, listens), streams(content_type)
+        tap = Tap(recorder, framing, reader, encoding, hearing.hear if facts.prompt is not None else None)
+        edit = self._editing.filter(request.asked, answer.status, content_type, encoding, facts, recorder)
+        return Passage(tap, streams(content_type), edit)
+
+    def _reply(self, answer: Answer, passage: Passage, recorder: Recorder, id: str, quota: Headers) -> Headers:
+        if self._editing.timing and not passage.streamed:
+            quota = [*quota, self._editing.header(recorder)]
+        return headers.to_client(answer.headers, request_id=id, resized=passage.filter is not None, also=quota)
 
     def _leave(
         self,
@@ -254,20 +270,23 @@ class DataApp:
     ) -> None:
         if engine is None:
             self._send(finished)
-        elif finished.prefix is not None and len(said.text) >= LONG:
+        elif finished.prefix is not None and (len(said.text) >= LONG or said.prompt):
             settle = partial(self._settle, engine, key, facts, finished, said, rivals)
-            self._later(self._after_listening(engine, finished.id, said.text, settle))
+            self._later(self._after_listening(engine, finished.id, said, settle))
         else:
             self._settle(engine, key, facts, finished, said, rivals)
 
-    async def _after_listening(self, engine: Engine, id: str, text: str, settle: Callable[[], None]) -> None:
-        """A long answer is tokenised off the loop first."""
+    async def _after_listening(
+        self, engine: Engine, id: str, said: Said, settle: Callable[[Sequence[int]], None]
+    ) -> None:
+        """A long answer is tokenised off the loop first, and the prompt's own tokens are read."""
+        spelt: Sequence[int] = ()
         try:
-            await self.auditing.overhear(engine, text)
+            spelt = await self.auditing.overhear(engine, said)
         except FAULTS as fault:
             _fault(id, fault)
         finally:
-            settle()
+            settle(spelt)
 
     def _settle(
         self,
@@ -277,9 +296,10 @@ class DataApp:
         finished: Finished,
         said: Said,
         rivals: frozenset[str],
+        spelt: Sequence[int] = (),
     ) -> None:
         try:
-            finished = self._learnt(engine, key, facts, finished, said)
+            finished = self._learnt(engine, key, facts, finished, said, spelt)
         except FAULTS as fault:
             _fault(finished.id, fault)
         if rivals and _may_have_swapped(finished):
@@ -287,7 +307,9 @@ class DataApp:
         else:
             self._send(finished)
 
-    def _learnt(self, engine: Engine, key: str, facts: RequestFacts, finished: Finished, said: Said) -> Finished:
+    def _learnt(
+        self, engine: Engine, key: str, facts: RequestFacts, finished: Finished, said: Said, spelt: Sequence[int]
+    ) -> Finished:
         """The record with every prompt token in its bin."""
         if finished.outcome is Outcome.COMPLETED and not _counts_fresh(finished.evidence):
             engine.desk.learn(facts, finished.count, finished.usage)
@@ -299,7 +321,7 @@ class DataApp:
                 id=finished.id, at_s=at_s, engine=engine.name, model=model, prompt=facts.prompt, answer=said.text
             )
             self._send(seen)
-        settled = engine.audit.ended(key, said, finished.usage)
+        settled = engine.audit.ended(key, said, finished.usage, spelt)
         if settled is None or finished.prefix is None:
             return finished
         return replace(finished, prefix=replace(settled, inferred=_inferred(engine.audit, settled, finished)))
@@ -341,10 +363,11 @@ def _may_have_swapped(finished: Finished) -> bool:
     return waited and report is not None and (report.load_ns or 0) >= LONG_LOAD_NS
 
 
-def _edited(facts: RequestFacts, body: bytes, output_cap: int | None, asks: bool) -> tuple[bytes, bytes | None]:
-    """The client's body under its limits, and the same asking for usage, where that is possible."""
-    own = body if output_cap is None else _capped(facts, body, output_cap)
-    return own, usage.ask_usage(facts, own) if asks else None
+def _edited(facts: RequestFacts, outgoing: Headers, body: bytes, cap: int | None, asks: tuple[str, ...]) -> Request:
+    """The client's body under its limits, and asking for what it may be asked for beside the client."""
+    own = body if cap is None else _capped(facts, body, cap)
+    spliced, asked = ask(own, asks)
+    return Request(outgoing, spliced, own if asked else None, asked)
 
 
 def _capped(facts: RequestFacts, body: bytes, tokens: int) -> bytes:
@@ -371,10 +394,6 @@ def _buffers(facts: RequestFacts, content_type: str) -> bool:
     audio, images and what nobody knows may be uploads."""
     file = media_type(content_type).startswith(("multipart/", "audio/", "image/", "application/octet"))
     return facts.route == "inference" and not (file and facts.kind in UPLOADS)
-
-
-def _reply(answer: Answer, request: Request, id: str, quota: Headers) -> Headers:
-    return headers.to_client(answer.headers, request_id=id, resized=request.filter is not None, also=quota)
 
 
 def _refuse(

@@ -6,15 +6,20 @@ so that families keep their names over a restart.
 
 import asyncio
 import secrets
+from array import array
+from collections.abc import Sequence
 from concurrent.futures import Executor
 from pathlib import Path
 
 from proxy.config import ConfigError, Prefixes
+from proxy.events import Said
 from proxy.fleet import Engine
 from proxy.prefixes.audit import Audit
-from proxy.prefixes.caches import Cache, Texts, cache_of
+from proxy.prefixes.caches import Blocks, Cache, Texts, cache_of
 from proxy.prefixes.canon import Encode
+from proxy.prefixes.spelt import Spelt
 from proxy.records import Prompt
+from proxy.wire.ids import spelt
 
 LONG = 4_096
 """New characters of a prompt that are tokenised off the loop: below, the hand-over costs more than the work."""
@@ -57,23 +62,27 @@ class Auditing:
             return
         block, tokens = engine.cache_shape
         slots = engine.upstream.slots or engine.fingerprint.slots
-        self._caches[engine.name] = cache_of(engine.kind, self._texts, block, tokens, slots)
-        engine.audit = Audit(self._texts, self._caches[engine.name], self._caches.values())  # as they come and go
+        kept = Spelt if self._settings.exact_ids and engine.kind == "vllm" else Blocks
+        cache = cache_of(engine.kind, self._texts, block, tokens, slots, kept)
+        self._caches[engine.name] = cache
+        engine.audit = Audit(self._texts, cache, self._caches.values())  # as they come and go
 
-    async def acquaint(self, engine: Engine, prompt: Prompt) -> bool:
-        """Tokenise what is new in a long prompt, off the loop. Whether the prompt can be audited at all."""
+    async def acquaint(self, engine: Engine, prompt: Prompt, spelling: bytes = b"") -> Sequence[int] | None:
+        """Tokenise what is new in a long prompt, off the loop, and read its spelling: its token ids, as the engine says
+        them in JSON. The ids; empty where they are not known; None where the prompt cannot be audited at all."""
         if prompt.over(PIECES) or (length := size(prompt)) > LONGEST:
-            return False
+            return None
         if length >= LONG and isinstance(engine.audit, Audit):
             strange = engine.audit.strange(prompt)
             if sum(map(len, strange)) >= LONG:
                 await self._learn(engine.audit, strange)
-        return True
+        return await _ids(spelling) if spelling else ()
 
-    async def overhear(self, engine: Engine, text: str) -> None:
-        """Tokenise a long answer, off the loop, before it is taken up."""
-        if isinstance(engine.audit, Audit):
-            await self._learn(engine.audit, [text])
+    async def overhear(self, engine: Engine, said: Said) -> Sequence[int]:
+        """Tokenise a long answer, off the loop, before it is taken up. The prompt's ids, where it says them."""
+        if isinstance(engine.audit, Audit) and len(said.text) >= LONG:
+            await self._learn(engine.audit, [said.text])
+        return await _ids(said.prompt)
 
     async def _learn(self, audit: Audit, texts: list[str]) -> None:
         loop = asyncio.get_running_loop()
@@ -91,6 +100,19 @@ class Auditing:
             return False
         self._left -= 1
         return True
+
+
+async def _ids(spelling: bytes) -> Sequence[int]:
+    """Token ids that stand there in JSON, read with the loop free in between; none where they are no such thing."""
+    ids = array("I")
+    try:
+        for piece in spelt(spelling):
+            if ids:
+                await asyncio.sleep(0)
+            ids.extend(piece)
+    except ValueError:
+        return ()
+    return ids
 
 
 def size(prompt: Prompt) -> int:

@@ -128,6 +128,8 @@ class Prefixes(Section, frozen=True):
     """Show what breaks the cache as it is. Otherwise excerpts are masked by kind of character."""
     key_file: str = ""
     """File with the key of all hashes, made if it is missing; empty: a new key for each process."""
+    exact_ids: bool = False
+    """Audit in vLLM's own token ids: asked for before each request, at the cost of a round trip, and with it."""
 
 
 class Tenants(Section, frozen=True):
@@ -222,6 +224,10 @@ class Settings(Section, frozen=True):
     """Largest event that is read along; a larger one is relayed unread."""
     ask_usage: bool = True
     """Ask for usage in streams that tell it only on demand, and take the added event out."""
+    ask_meta_info: bool = False
+    """Ask SGLang for its own times in answers that are no streams, and take them out."""
+    server_timing: bool = False
+    """Tell clients the times known by then: `Server-Timing` with answers, a comment before a stream's end."""
     scrape_s: float = 5.0
     """Seconds between two looks at an engine's own metrics; 0: never."""
     state: str = ""

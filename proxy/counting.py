@@ -7,11 +7,12 @@ from typing import Any
 from proxy.config import ConfigError, Tokens
 from proxy.records import RequestFacts, TokenCount, Usage
 from proxy.tokens.cache import Cache
-from proxy.tokens.desk import Ask, Desk, nobody
+from proxy.tokens.desk import Ask, Desk, Spell, always, never, unheard
 from proxy.tokens.meter import Meter, off_loop
 from proxy.tokens.pieces import pieces
 from proxy.tokens.shapes import Encoder
 from proxy.tokens.vocabularies import VOCABULARIES, load
+from proxy.wire import ids
 
 CACHE_BYTES = 32 * 1024 * 1024
 """For the shapes of texts seen before: some 40,000 pieces, the histories of thousands of conversations."""
@@ -23,7 +24,7 @@ class Closed:
     def serves(self, kind: str) -> None:
         """It makes no difference."""
 
-    async def count(self, facts: RequestFacts, body: bytes = b"") -> TokenCount | None:
+    async def count(self, facts: RequestFacts, body: bytes = b"", spell: Spell = unheard) -> TokenCount | None:
         """Nothing is counted."""
         return None
 
@@ -45,8 +46,10 @@ class Closed:
 class Furniture:
     """What desks are made of. Raises ConfigError for a vocabulary that cannot be read."""
 
-    def __init__(self, settings: Tokens) -> None:
+    def __init__(self, settings: Tokens, *, spells: bool = False) -> None:
+        """`spells`: engines that can are asked for a prompt's token ids, whether or not they are asked to count."""
         self._settings = settings
+        self._asks = always if settings.ask_engine else ids.asks if spells else never
         # One thread: counting takes one core at most, and long prompts take turns.
         self.executor = ThreadPoolExecutor(1, thread_name_prefix="phasegate-count")
         self._run = off_loop(self.executor)
@@ -58,7 +61,7 @@ class Furniture:
         """A desk for one engine."""
         if not self._settings.count:
             return Closed()
-        return Desk(self._default, self._meters, ask=ask if self._settings.ask_engine else nobody)
+        return Desk(self._default, self._meters, ask=ask, asks=self._asks)
 
     def encode(self, text: str) -> list[int]:
         """Tokens of a text by the default vocabulary, whatever the text is."""

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from proxy.config import Settings
-from proxy.headers import HOP_BY_HOP, KEYS, NOT_FOR_ENGINES, REQUEST_ID
+from proxy.headers import HOP_BY_HOP, KEYS, NOT_FOR_ENGINES, REQUEST_ID, SERVER_TIMING
 
 
 def _always(settings: Settings) -> bool:
@@ -18,6 +18,18 @@ def _always(settings: Settings) -> bool:
 
 def _asks_usage(settings: Settings) -> bool:
     return settings.ask_usage
+
+
+def _spells(settings: Settings) -> bool:
+    return settings.prefixes.exact_ids and settings.prefixes.audit
+
+
+def _asks_meta(settings: Settings) -> bool:
+    return settings.ask_meta_info
+
+
+def _times(settings: Settings) -> bool:
+    return settings.server_timing
 
 
 def _caps(settings: Settings) -> bool:
@@ -54,6 +66,14 @@ CHANGES: dict[str, Change] = {
         "stream_options.include_usage is spliced in where usage comes on demand, and the event not asked for taken out",
         _asks_usage,
     ),
+    "token_ids": Change(
+        "return_token_ids is spliced in for vLLM's chats and completions, and the ids not asked for are cut out",
+        _spells,
+    ),
+    "meta_info": Change(
+        "return_meta_info is spliced in for SGLang's chats that do not stream, and the block not asked for cut out",
+        _asks_meta,
+    ),
     "output_cap": Change("the number of output tokens is spliced, where a limit says cap_output", _caps),
     "encoding": Change("accept-encoding: identity on inference routes", inference=frozenset({b"accept-encoding"})),
     "hop": Change(
@@ -80,6 +100,11 @@ CHANGES: dict[str, Change] = {
             for part in (b"limit", b"remaining", b"reset")
             for unit in (b"requests", b"tokens")
         ),
+    ),
+    "timing": Change(
+        "server-timing on answers that are no streams, and one comment before the end of event streams",
+        _times,
+        answer=frozenset({SERVER_TIMING}),
     ),
     "lists": Change("model lists of several engines are told as one", _is_fleet),
 }

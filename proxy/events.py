@@ -44,7 +44,9 @@ class Said(NamedTuple):
 
     text: str = ""
     ids: tuple[int, ...] = ()
-    """The same as token ids, where the client asked for them; empty: not known."""
+    """The same as token ids, where they were asked for; empty: not known."""
+    prompt: bytes = b""
+    """The prompt's token ids as the engine says them, in JSON; empty: not said, or nothing that was not known."""
 
 
 NOTHING = Event()

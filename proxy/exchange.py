@@ -7,15 +7,15 @@ business: this file names no dialect, no policy and no metric.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from proxy.client import Client, Headers, Watch
 from proxy.clock import Clock
 from proxy.config import Timeouts
 from proxy.errors import ClientGone, EngineFailed, Fault, ProxyError, UpgradeRefused
-from proxy.events import Event, Said
+from proxy.events import Said
 from proxy.fleet import Engine, Fleet, Permit
 from proxy.guard import Guard
 from proxy.records import (
@@ -60,7 +60,7 @@ BLOCKED_NS = 1_000_000
 
 
 class Filter(Protocol):
-    """Takes out of the answer what the client did not ask for."""
+    """Edits an answer as declared: takes out what the client did not ask for, adds what it may be told."""
 
     def feed(self, data: bytes) -> bytes:
         """What may leave now."""
@@ -79,7 +79,16 @@ class Request:
     body: Body
     own: bytes | None = None
     """The client's own body where `body` was spliced; it goes once if the engine refuses the spliced one."""
-    filter: Filter | None = None
+    asked: tuple[str, ...] = ()
+    """What `body` asks for beside the client."""
+
+
+class Passage(NamedTuple):
+    """How an answer passes."""
+
+    tap: Tap
+    streamed: bool
+    filter: Filter | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +107,13 @@ class Rooms:
     """The outgoing request."""
     timeouts: Callable[[RequestFacts], Timeouts]
     """The limits that hold for this request."""
-    acquaint: Callable[[Engine, RequestFacts], Awaitable[bool]]
-    """Work on a long prompt that must not hold the loop. Whether its reuse can be predicted."""
-    tap: Callable[[Answer, RequestFacts, Recorder, Callable[[Event], None]], tuple[Tap, bool]]
-    """The observer of an answer, and whether the answer is a stream; it hands on what the answer says."""
-    reply: Callable[[Answer, Request, str, Headers], Headers]
+    acquaint: Callable[[Engine, RequestFacts, Hearing], Awaitable[Sequence[int] | None]]
+    """Work on a long prompt that must not hold the loop. The prompt in the engine's own tokens; empty: not known;
+    None: its reuse cannot be predicted."""
+    tap: Callable[[Answer, Request, RequestFacts, Recorder, Hearing], Passage]
+    """The observer of an answer, which hands on what the answer says, whether the answer is a stream, and what edits
+    it."""
+    reply: Callable[[Answer, Passage, Recorder, str, Headers], Headers]
     """The answer's headers, as the client gets them; the last are what a limited tenant is told."""
     refuse: Callable[[ProxyError, RequestFacts, Client, str, Headers], tuple[int, Headers, bytes]]
     """Our own error in the caller's dialect."""
@@ -185,7 +196,7 @@ class Exchange:
         await self._weigh(engine, body)
         permit = await self._enter(engine)
         request = await self._rooms.prepare(engine, self.facts, self.client, self.id, body, permit)
-        answer = await self._dispatch(engine, request)
+        answer, request = await self._dispatch(engine, request)
         try:
             return await self._pass_on(engine, permit, answer, request)
         except EngineFailed:
@@ -227,9 +238,11 @@ class Exchange:
     async def _weigh(self, engine: Engine, body: Body) -> None:
         """Numbers of the prompt. A fault in making them spoils a number, never the request."""
         try:
-            self._count = await engine.desk.count(self.facts, body if isinstance(body, bytes) else b"")
-            if await self._rooms.acquaint(engine, self.facts):
-                self._prefix = engine.predict(self.key, self.facts, self._clock.now_ns())
+            known = body if isinstance(body, bytes) else b""
+            self._count = await engine.desk.count(self.facts, known, self._hearing.spell)
+            ids = await self._rooms.acquaint(engine, self.facts, self._hearing)
+            if ids is not None:
+                self._prefix = engine.predict(self.key, self.facts, self._clock.now_ns(), ids)
         except FAULTS as fault:
             self._rooms.fault(self.id, fault)
 
@@ -243,7 +256,8 @@ class Exchange:
         self.recorder.admitted(self._clock.now_ns(), permit.verdict.waited_ns)
         return permit
 
-    async def _dispatch(self, engine: Engine, request: Request) -> Answer:
+    async def _dispatch(self, engine: Engine, request: Request) -> tuple[Answer, Request]:
+        """The answer, and the request that it answers."""
         limits = self._rooms.timeouts(self.facts)
         self.guard.first_byte(limits.first_byte_s)
         self.guard.total(limits.total_s)
@@ -251,11 +265,12 @@ class Exchange:
         answer = await self._call(engine, request.headers, request.body, limits.connect_s)
         if answer.status in REFUSALS and request.own is not None:
             await answer.aclose()
-            answer = await self._call(engine, request.headers, request.own, limits.connect_s)
+            request = Request(request.headers, request.own)
+            answer = await self._call(engine, request.headers, request.body, limits.connect_s)
             engine.bears_splice = answer.status >= 400  # else it was the splice that it could not bear
         self.guard.head()
         self.guard.idle(limits.idle_s)
-        return answer
+        return answer, request
 
     async def _call(self, engine: Engine, headers: Headers, body: Body, connect_s: float) -> Answer:
         return await engine.call(self.client.method, self.client.target, headers, body, connect_s, self._sent)
@@ -263,12 +278,12 @@ class Exchange:
     async def _pass_on(self, engine: Engine, permit: Permit, answer: Answer, request: Request) -> Outcome:
         """Stamp, send, then observe: bytes leave as they came, and a parser's fault can spoil only a number."""
         client, recorder, guard, now = self.client, self.recorder, self.guard, self._clock.now_ns
-        tap, streamed = self._rooms.tap(answer, self.facts, recorder, self._hearing.hear)
+        passage = self._rooms.tap(answer, request, self.facts, recorder, self._hearing)
+        tap, streamed, strip = passage
         self._tap = tap
         recorder.head(now(), answer.status, streamed)
-        headers = self._rooms.reply(answer, request, self.id, self._quota())
+        headers = self._rooms.reply(answer, passage, recorder, self.id, self._quota())
         await self._taken(client.start(answer.status, headers), now())
-        strip = request.filter
         try:
             async for chunk in answer:
                 t = guard.heard_ns = now()

@@ -89,8 +89,11 @@ class Desk(Protocol):
         """The engine is of this kind, as was found out."""
         ...
 
-    async def count(self, facts: RequestFacts, body: bytes = b"") -> TokenCount | None:
-        """The prompt's size; None where there is none, or it is not counted."""
+    async def count(
+        self, facts: RequestFacts, body: bytes = b"", spell: Callable[[bytes], None] = ...
+    ) -> TokenCount | None:
+        """The prompt's size; None where there is none, or it is not counted. `spell` is told the prompt's token ids, in
+        JSON, where the engine was asked."""
         ...
 
     def learn(self, facts: RequestFacts, count: TokenCount | None, usage: Usage | None) -> None:
@@ -113,15 +116,15 @@ class Desk(Protocol):
 class Audit(Protocol):
     """The prefix audit of one engine."""
 
-    def predict(self, id: str, facts: RequestFacts, now_ns: int) -> PrefixVerdict | None:
-        """What the engine's cache could give; changes nothing."""
+    def predict(self, id: str, facts: RequestFacts, now_ns: int, ids: Sequence[int] = ()) -> PrefixVerdict | None:
+        """What the engine's cache could give; changes nothing. `ids`: the prompt in the engine's own tokens."""
         ...
 
     def dispatched(self, id: str, facts: RequestFacts, now_ns: int) -> PrefixVerdict | None:
         """The engine has the prompt: its blocks are in the cache."""
         ...
 
-    def ended(self, id: str, said: Said, usage: Usage | None) -> PrefixVerdict | None:
+    def ended(self, id: str, said: Said, usage: Usage | None, ids: Sequence[int] = ()) -> PrefixVerdict | None:
         """The verdict, settled with what the engine says."""
         ...
 
@@ -232,9 +235,9 @@ class Engine:
 
     # --- the life of an exchange, as the parts hear of it ---
 
-    def predict(self, id: str, facts: RequestFacts, now_ns: int) -> PrefixVerdict | None:
-        """Which prompt tokens the engine's cache could give."""
-        return self.audit.predict(id, facts, now_ns) if self.audit is not None else None
+    def predict(self, id: str, facts: RequestFacts, now_ns: int, ids: Sequence[int] = ()) -> PrefixVerdict | None:
+        """Which prompt tokens the engine's cache could give. `ids`: the prompt in the engine's own tokens."""
+        return self.audit.predict(id, facts, now_ns, ids) if self.audit is not None else None
 
     def began(self, id: str, facts: RequestFacts, now_ns: int) -> None:
         """An exchange has chosen this engine."""

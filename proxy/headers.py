@@ -34,6 +34,7 @@ KEYS = frozenset((b"authorization", b"x-api-key", b"api-key"))
 """Where clients put a key: OpenAI, Anthropic, Azure."""
 
 REQUEST_ID = b"x-request-id"
+SERVER_TIMING = b"server-timing"
 
 _GOOD_ID = re.compile(rb"[\x21-\x7e]{1,128}")
 # 128 characters: twice a W3C trace id with its parent, and short enough for a log line and an exemplar.

@@ -22,6 +22,9 @@ HEARD_LIMIT = 256 * 1024
 """Characters, and token ids, of an answer that are kept until its end: some 64,000 tokens, more than most models write
 at once. An engine may write for hours."""
 
+PROMPT_LIMIT = 2 * 1024 * 1024
+"""Bytes of a prompt's token ids as JSON: twice what 131,072 of them take."""
+
 _PIECE = 64 * 1024
 """Bytes inflated at a time, so that a small chunk cannot ask for a large buffer."""
 
@@ -130,12 +133,13 @@ class Tap:
 class Hearing:
     """The beginning of an answer, as far as it is kept: what follows in the engine's cache is simply not known."""
 
-    # State: what was heard, and the room that is left.
-    __slots__ = ("_ids", "_room", "_texts")
+    # State: what was heard, and the room that is left; the prompt's ids as last said, and those not taken yet.
+    __slots__ = ("_ids", "_news", "_prompt", "_room", "_texts")
 
     def __init__(self, limit: int = HEARD_LIMIT) -> None:
         self._texts: list[str] = []
         self._ids: list[int] = []
+        self._prompt = self._news = b""
         self._room = limit
 
     def hear(self, event: Event) -> None:
@@ -146,9 +150,19 @@ class Hearing:
         self._ids += ids
         self._room -= max(len(text), len(ids))
 
+    def spell(self, ids: bytes) -> None:
+        """Takes the prompt's token ids as the engine says them, in JSON, unless there are more than any prompt has."""
+        if ids != self._prompt and len(ids) <= PROMPT_LIMIT:
+            self._prompt = self._news = ids
+
+    def news(self) -> bytes:
+        """What `spell` took since the last time, if it was another one."""
+        news, self._news = self._news, b""
+        return news
+
     def said(self) -> Said:
         """The answer, as far as it was heard."""
-        return Said("".join(self._texts), tuple(self._ids))
+        return Said("".join(self._texts), tuple(self._ids), self.news())
 
 
 class _Bomb(Exception):

@@ -151,6 +151,18 @@ class Recorder:
         return f"<Recorder {self._row.name}, {self._events} events, {self.token_events} with tokens>"
 
     @property
+    def answered(self) -> bool:
+        """The body has ended in due form."""
+        return self._row is _ROWS["answered"]
+
+    def so_far(self, t: int) -> list[tuple[str, int | None]]:
+        """What our clock knows at `t`, in nanoseconds since arrival or, of `admission` and `proxy`, spent there."""
+        first = ("head", self._head) if self._first_byte is None else ("ttfb", self._first_byte)
+        ours = None if self._dispatched is None else self._dispatched - self._admission
+        waits = [("admission", self._admission), ("proxy", ours)]
+        return [*waits, first, ("ttft", self.first_token_ns), ("total", t - self._arrived)]
+
+    @property
     def choices(self) -> int:
         """Choices that had a token event, up to `CHOICES`."""
         return len(self._series)

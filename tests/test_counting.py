@@ -89,6 +89,20 @@ def test_an_engine_is_asked_only_where_that_is_set() -> None:
     assert asked == ["/tokenize"]
 
 
+def test_vllm_is_asked_where_prompts_are_to_be_spelt() -> None:
+    asked: list[str] = []
+
+    async def ask(question: Question) -> bytes | None:
+        asked.append(question.target)
+        return None
+
+    desk = Furniture(Tokens(), spells=True).desk(ask)
+    for kind in ("llamacpp", "vllm"):
+        desk.serves(kind)
+        counted(desk, "m")
+    assert asked == ["/tokenize"]
+
+
 def test_without_counting_nothing_is_counted_learnt_or_kept() -> None:
     desk = Furniture(Tokens(count=False)).desk(nobody)
     desk.serves("vllm")

@@ -21,6 +21,10 @@ def settings(**tree: object) -> Settings:
         ({"limit": [{"name": "a", "requests_per_minute": 9}]}, {"usage", "quota"}),
         ({"upstream": [{**ENGINE, "api_key": "k"}]}, {"usage", "key"}),
         ({"tenants": {"keys_file": "keys.json"}}, {"usage", "key"}),
+        ({"prefixes": {"exact_ids": True}}, {"usage", "token_ids"}),
+        ({"prefixes": {"exact_ids": True, "audit": False}}, {"usage"}),
+        ({"ask_meta_info": True}, {"usage", "meta_info"}),
+        ({"server_timing": True}, {"usage", "timing"}),
         ({"upstream": [ENGINE, {"url": "http://y:1"}]}, {"usage", "lists"}),
     ],
 )
@@ -37,6 +41,11 @@ def test_keys_are_the_clients_own_business_unless_we_have_some():
 def test_encodings_are_asked_for_on_inference_routes_alone():
     assert b"accept-encoding" in request_headers(settings(), inference=True)
     assert b"accept-encoding" not in request_headers(settings(), inference=False)
+
+
+def test_times_are_told_where_that_is_on():
+    assert b"server-timing" not in answer_headers(settings())
+    assert b"server-timing" in answer_headers(settings(server_timing=True))
 
 
 def test_quota_headers_are_told_where_there_is_a_rate():

@@ -5,7 +5,7 @@ import zlib
 import pytest
 
 from proxy.events import Event, Frame, Said
-from proxy.tap import Hearing, Tap
+from proxy.tap import PROMPT_LIMIT, Hearing, Tap
 from proxy.timeline import Recorder
 
 
@@ -107,6 +107,18 @@ def test_a_fault_of_the_reader_costs_one_number(junk: bytes) -> None:
     it.close(11)
     line = recorder.end(12)
     assert (line.unreadable_events, line.events, heard, it.complete) == (1, 4, ["a", "b"], True)
+
+
+def test_a_prompts_spelling_is_news_once_and_again_only_where_it_changes() -> None:
+    hearing = Hearing()
+    hearing.spell(b"[1,2]")
+    assert (hearing.news(), hearing.news()) == (b"[1,2]", b"")
+    hearing.spell(b"[1,2]")
+    assert hearing.said() == Said()
+    hearing.spell(b"[1,3]")
+    assert hearing.said() == Said(prompt=b"[1,3]")
+    hearing.spell(b"[" + b" " * PROMPT_LIMIT)
+    assert hearing.news() == b""
 
 
 def test_no_one_need_listen() -> None:

@@ -102,6 +102,23 @@ def test_moments_that_never_came_are_unknown() -> None:
     assert line.last_byte_ns is None
 
 
+def test_what_is_known_by_now_may_be_told() -> None:
+    recorder = Recorder(0.0, 1000)
+    assert recorder.so_far(1005) == [
+        ("admission", 0), ("proxy", None), ("head", None), ("ttft", None), ("total", 5),
+    ]  # fmt: skip
+    recorder.admitted(1100, 60)
+    recorder.dispatched(1110)
+    recorder.head(1200, 200, True)
+    assert recorder.so_far(1201)[:3] == [("admission", 60), ("proxy", 50), ("head", 200)]
+    recorder.read(1300, 4)
+    recorder.event(1300, Event((0,), text="a"))
+    assert recorder.so_far(1400)[2:] == [("ttfb", 300), ("ttft", 300), ("total", 400)]
+    assert not recorder.answered
+    recorder.body_end(1500)
+    assert recorder.answered
+
+
 def test_a_retry_moves_the_dispatch_mark() -> None:
     recorder = Recorder(0.0, 0)
     recorder.dispatched(5)

@@ -7,6 +7,7 @@ from proxy.errors import ProxyError
 from proxy.events import Event, Frame
 from proxy.records import RequestFacts
 from proxy.wire import anthropic, llamacpp, ollama, openai, passthrough, responses, sglang
+from proxy.wire.decoding import DONE
 from proxy.wire.framing import streams
 
 
@@ -31,15 +32,17 @@ class Dialect(NamedTuple):
     """A reader for one answer; the flag says that it is a stream."""
     render_error: Callable[[ProxyError, int], dict[str, Any]]
     """The body of an error of ours with this status."""
+    ends: tuple[bytes, ...] = ()
+    """Bytes of which one stands in every terminal event of a stream."""
 
 
 DIALECTS = {
-    "openai": Dialect(openai.read_request, openai.OpenAi, openai.render_error),
+    "openai": Dialect(openai.read_request, openai.OpenAi, openai.render_error, (DONE,)),
     "ollama": Dialect(ollama.read_request, ollama.Ollama, ollama.render_error),
-    "llamacpp": Dialect(llamacpp.read_request, llamacpp.LlamaCpp, llamacpp.render_error),
-    "responses": Dialect(responses.read_request, responses.Responses, openai.render_error),
-    "anthropic": Dialect(anthropic.read_request, anthropic.Anthropic, anthropic.render_error),
-    "sglang": Dialect(sglang.read_request, sglang.SgLang, sglang.render_error),
+    "llamacpp": Dialect(llamacpp.read_request, llamacpp.LlamaCpp, llamacpp.render_error, llamacpp.ENDS),
+    "responses": Dialect(responses.read_request, responses.Responses, openai.render_error, responses.ENDS),
+    "anthropic": Dialect(anthropic.read_request, anthropic.Anthropic, anthropic.render_error, (b"message_stop",)),
+    "sglang": Dialect(sglang.read_request, sglang.SgLang, sglang.render_error, (DONE,)),
     "passthrough": Dialect(passthrough.read_request, passthrough.Passthrough, openai.render_error),
 }
 

@@ -29,6 +29,7 @@ class Result(msgspec.Struct, gc=False):
 
 
 _RESULT = Shape(Result)
+ENDS = (b'"stop":true', b'"stop": true')
 
 
 def read_request(found: RequestFacts, asked: dict[str, Any]) -> RequestFacts:

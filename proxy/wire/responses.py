@@ -18,6 +18,7 @@ _REASONS = frozenset(
     {"response.reasoning_text.delta", "response.reasoning_summary_text.delta", "response.reasoning.delta"}
 )
 _ENDS = frozenset({"response.completed", "response.incomplete", "response.failed"})
+ENDS = tuple(end.encode() for end in sorted(_ENDS))
 
 
 class Said(msgspec.Struct, gc=False):

@@ -78,7 +78,7 @@ def _wrapped(path: tuple[str, ...], value: bytes) -> bytes:
 def _inserted(text: bytes, name: str, value: bytes) -> bytes:
     """Put first: decoders keep the last of two equal names, so that a client's own would win."""
     start = _open(text)
-    after = _skip(text, start)
+    after = skip(text, start)
     empty = text[after : after + 1] == b"}"
     return b'%b"%b":%b%b%b' % (text[:start], name.encode(), value, b"" if empty else b",", text[start:])
 
@@ -96,7 +96,7 @@ def _only(text: bytes, name: str) -> Member | None:
 
 def members(text: bytes) -> Iterator[Member]:
     """The members of the object, in order; ValueError where the text is none."""
-    at = _skip(text, _open(text))
+    at = skip(text, _open(text))
     if text[at : at + 1] == b"}":
         return
     while True:
@@ -104,29 +104,30 @@ def members(text: bytes) -> Iterator[Member]:
             raise ValueError("a name must be a string")
         end = _string_end(text, at)
         name = json.loads(text[at:end])
-        at = _skip(text, end)
+        at = skip(text, end)
         if text[at : at + 1] != b":":
             raise ValueError("no colon after a name")
-        start = _skip(text, at + 1)
+        start = skip(text, at + 1)
         end = _value_end(text, start)
         yield Member(name, start, end)
-        at = _skip(text, end)
+        at = skip(text, end)
         if text[at : at + 1] == b"}":
             return
         if text[at : at + 1] != b",":
             raise ValueError("neither comma nor end after a member")
-        at = _skip(text, at + 1)
+        at = skip(text, at + 1)
 
 
 def _open(text: bytes) -> int:
     """Offset after the opening brace."""
-    at = _skip(text, 0)
+    at = skip(text, 0)
     if text[at : at + 1] != b"{":
         raise ValueError("no object")
     return at + 1
 
 
-def _skip(text: bytes, at: int) -> int:
+def skip(text: bytes, at: int) -> int:
+    """Offset of the first byte at or after this one that is no white space."""
     found = _SPACE.match(text, at)
     return found.end() if found else at
 

@@ -17,6 +17,7 @@ import structlog
 from proxy.app import DataApp
 from proxy.config import Settings, masked
 from proxy.events import Event
+from proxy.exchange import Passage
 from proxy.exporters.contract import to_dict
 from proxy.messages import EngineAddress, Hello, Message
 from proxy.office import logs
@@ -25,7 +26,6 @@ from proxy.office.scrape import Scraper
 from proxy.office.trends import trends
 from proxy.records import Finished, RequestRecord
 from proxy.relay import Relay
-from proxy.tap import Tap
 from proxy.timeline import Recorder
 from tests.cases.case import Case
 from tests.cases.exposition import Exposition, parse
@@ -60,8 +60,8 @@ class HeardApp(DataApp):
         _HEARD.set(Heard())
         await super().__call__(scope, receive, send)
 
-    def _tap(self, answer: Any, facts: Any, recorder: Recorder, hear: Any) -> tuple[Tap, bool]:
-        return super()._tap(answer, facts, _Listening(recorder, heard_now()), hear)
+    def _tap(self, answer: Any, request: Any, facts: Any, recorder: Recorder, hearing: Any) -> Passage:
+        return super()._tap(answer, request, facts, _Listening(recorder, heard_now()), hearing)
 
 
 def heard_now() -> Heard:

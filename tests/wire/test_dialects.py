@@ -2,6 +2,7 @@
 
 `golden/*.jsonl.gz`: one exchange a line: path, request body, status, content type, answer. Recorded on one 2-core
 machine with SmolLM2-135M from vLLM 0.32.0, llama.cpp b10434, Ollama 0.33.0-rc2 and 0.17.4, and through routers.
+`vllm_ids` has each request twice, the second time with `return_token_ids`.
 """
 
 import gzip

@@ -5,9 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.records import RequestFacts
+from proxy.wire.edits import Events
 from proxy.wire.request import read_facts
 from proxy.wire.routes import classify
-from proxy.wire.usage import UsageFilter, ask_usage, asks
+from proxy.wire.usage import UsageEdit, asks
 
 
 def facts(body: bytes, path: str = "/v1/chat/completions") -> RequestFacts:
@@ -34,26 +35,6 @@ def test_usage_is_asked_for_only_where_it_comes_on_demand(kind, path, body, expe
     assert asks(kind, facts(json.dumps(body).encode(), path)) is expected
 
 
-def test_the_asking_is_a_splice():
-    body = b'{"model": "m", "stream": true}'
-    assert ask_usage(facts(body), body) == b'{"stream_options":{"include_usage":true},"model": "m", "stream": true}'
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        b'{"stream":true,"stream_options":{"include_usage":true}}',
-        b'{"stream":true,"stream_options":{"include_usage":false}}',
-        b'{"stream":true,"stream_options":{"include_usage":null}}',
-        b'{"stream":true,"stream_options":5}',
-        b'{"stream":false}',
-        b'{"stream":true',
-    ],
-)
-def test_where_the_client_has_spoken_nothing_is_asked(body):
-    assert ask_usage(facts(body), body) is None
-
-
 TEXT = b'data: {"choices":[{"index":0,"delta":{"content":"a"}}],"usage":null}\n\n'
 USAGE = b'data: {"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":1}}\n\n'
 RIDING = b'data: {"choices":[{"index":0,"delta":{}}],"usage":{"prompt_tokens":3}}\n\n'
@@ -66,7 +47,7 @@ LIST = b'data: ["usage"]\n\n'
 
 
 def filtered(pieces: list[bytes]) -> bytes:
-    taken = UsageFilter()
+    taken = Events([UsageEdit()])
     return b"".join([*(taken.feed(piece) for piece in pieces), taken.close()])
 
 
@@ -99,8 +80,14 @@ def test_the_same_bytes_stay_at_every_cut(end):
     assert filtered([bytes([byte]) for byte in body]) == kept
 
 
+def test_an_answer_that_is_no_stream_keeps_its_usage():
+    assert (
+        UsageEdit().body(b'{"choices":[],"usage":{"prompt_tokens":3}}') == b'{"choices":[],"usage":{"prompt_tokens":3}}'
+    )
+
+
 def test_a_complete_event_is_never_held_back():
-    taken = UsageFilter()
+    taken = Events([UsageEdit()])
     assert taken.feed(TEXT) == TEXT
     assert taken.feed(TEXT + USAGE[:9]) == TEXT
     assert taken.feed(USAGE[9:] + DONE) == DONE
@@ -116,7 +103,7 @@ def test_a_stream_without_that_event_passes_byte_for_byte(events, at):
 
 
 def test_an_event_over_the_limit_is_passed_on_and_nothing_taken_out_any_more():
-    taken = UsageFilter(limit=100)
+    taken = Events([UsageEdit()], limit=100)
     assert taken.feed(b"data: " + b"x" * 90) == b""
     assert taken.feed(b"x" * 10) == b"data: " + b"x" * 100
     assert taken.feed(b"\n\n" + USAGE) == b"\n\n" + USAGE
