@@ -5,8 +5,10 @@ declaration explains fails the test with the request's number and seed.
 """
 
 import asyncio
+import json
 import random
-from collections.abc import AsyncIterator
+import re
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +19,7 @@ import uvloop
 from proxy.app import DataApp
 from proxy.cli.listener import Listener
 from proxy.clock import SystemClock
-from proxy.config import Settings, Upstream
+from proxy.config import Kind, Prefixes, Settings, Upstream
 from proxy.declared import answer_headers, request_headers
 from proxy.transport import Wire
 from tests.support.loopback import Peer, engine
@@ -37,13 +39,13 @@ NAMES = (b"accept", b"user-agent", b"x-forwarded-for", b"forwarded", b"via", b"r
          b"x-b")  # fmt: skip
 
 
-def settings(engine_url: str) -> Settings:
-    return Settings(upstream=(Upstream(url=engine_url, kind="openai"),), quiet=True)
+def settings(engine_url: str, kind: Kind = "openai", **more: Any) -> Settings:
+    return Settings(upstream=(Upstream(url=engine_url, kind=kind),), quiet=True, **more)
 
 
-def application(engine_url: str) -> Any:
+def application(engine_url: str, kind: Kind = "openai", **more: Any) -> Any:
     """What stands between: the one line to change for another application."""
-    return DataApp(settings(engine_url), clock=SystemClock(), transport=Wire(), send=lambda _: None)
+    return DataApp(settings(engine_url, kind, **more), clock=SystemClock(), transport=Wire(), send=lambda _: None)
 
 
 @dataclass(frozen=True)
@@ -207,3 +209,167 @@ def test_bytes_differ_only_as_declared() -> None:
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(main())
+
+
+# --- what engines are asked for beside the client, and what clients are told of time ---
+
+TALKS = 300
+TALK_TARGETS = (b"/v1/chat/completions", b"/v1/completions")
+COMMENT = re.compile(rb": phasegate [^\r\n]+;dur=[0-9.]+\n\n")
+WORDS = (
+    "a",
+    "token_ids",
+    '"token_ids":[1]',
+    '"usage"',
+    "[DONE]",
+    "\u65e5\u672c",
+    '\\"',
+    "{}",
+    "data: x\n\n",
+    ": y\n",
+    "",
+)
+
+
+def talk(number: int, rng: random.Random) -> Ask:
+    """A chat or completion in some spelling; what it says of streams, usage, ids and times differs from one to one."""
+    target = rng.choice(TALK_TARGETS)
+    body: dict[str, Any] = {"model": "m", "temperature": 0}
+    if target.endswith(b"chat/completions"):
+        body["messages"] = [{"role": "user", "content": rng.choice(WORDS)} for _ in range(rng.randrange(3))]
+    else:
+        body["prompt"] = rng.choice((rng.choice(WORDS), [1, 2, 3], ["a", "b"]))
+    optional = {
+        "stream": (True, True, False), "n": (1, 2), "logprobs": (None, 1), "echo": (False, True),
+        "return_token_ids": (True, False, None), "return_meta_info": (True, False),
+        "stream_options": ({"include_usage": True}, {"include_usage": False}, None, {}),
+    }  # fmt: skip
+    for name, values in optional.items():
+        if rng.random() < (0.7 if name == "stream" else 0.15):
+            body[name] = rng.choice(values)
+    text = json.dumps(body, ensure_ascii=rng.random() < 0.5, indent=rng.choice((None, 0, 2))).encode()
+    return Ask(number, b"POST", target, ((b"content-type", b"application/json"),), text, chunks=False)
+
+
+class Answers:
+    """What an engine says to one talk: as it would to anybody, and what the members in the body ask for beside."""
+
+    def __init__(self, kind: Kind, seen: Message) -> None:
+        self.asked = json.loads(seen.body)
+        self.rng = random.Random(int(seen.values(b"x-number")[0]) + SEED)
+        self.vllm = kind == "vllm"
+        self.ids = self.vllm and self.asked.get("return_token_ids") is True
+        self.meta = kind == "sglang" and self.asked.get("return_meta_info") is True
+        self.compact = (",", ":") if self.rng.random() < 0.8 else None
+        self.end = self.rng.choice((b"\n", b"\n", b"\r\n"))
+
+    def message(self) -> bytes:
+        streamed = self.asked.get("stream") is True
+        body = b"".join(self.events()) if streamed else self.whole()
+        head = b"HTTP/1.1 200 OK\r\ncontent-type: %b\r\n" % (b"text/event-stream" if streamed else b"application/json")
+        if not streamed and self.rng.random() < 0.5:
+            return head + b"content-length: %d\r\n\r\n%b" % (len(body), body)
+        cuts = sorted(self.rng.choices(range(len(body) + 1), k=3))
+        pieces = [body[a:b] for a, b in zip([0, *cuts], [*cuts, len(body)], strict=True) if a < b]
+        framed = b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces)
+        return head + b"transfer-encoding: chunked\r\n\r\n" + framed + b"0\r\n\r\n"
+
+    def spelt(self, *ids: int) -> list[int] | None:
+        return list(ids) if self.ids else None
+
+    def choice(self, index: int, said: dict[str, Any], finish: str | None) -> dict[str, Any]:
+        info = {"meta_info": {"id": "x", "e2e_latency": 0.5}} if self.meta and "message" in said else {}
+        ids = {"token_ids": self.spelt(index, 7)} if self.vllm else {}
+        return {"index": index, **said, "logprobs": None, "finish_reason": finish, **ids, **info}
+
+    def whole(self) -> bytes:
+        says = {"message": {"role": "assistant", "content": self.rng.choice(WORDS)}}
+        choices = [self.choice(index, says, "stop") for index in range(self.asked.get("n") or 1)]
+        usage = {"prompt_tokens": 3, "completion_tokens": 2}
+        prompt = {"prompt_token_ids": self.spelt(1, 2, 3)} if self.vllm else {}
+        body = {"id": "c", "choices": choices, "usage": usage, **prompt}
+        return json.dumps(body, separators=self.compact).encode()
+
+    def event(self, choices: list[dict[str, Any]], **more: Any) -> bytes:
+        data = json.dumps({"id": "c", "choices": choices, **more}, separators=self.compact).encode()
+        return b"data: " + data + 2 * self.end
+
+    def events(self) -> Iterator[bytes]:
+        yield self.event([self.choice(0, {"delta": {"role": "assistant"}}, None)], prompt_token_ids=self.spelt(1, 2, 3))
+        for index in range(self.asked.get("n") or 1):
+            for _ in range(self.rng.randrange(4)):
+                word, waits = self.rng.choice(WORDS), self.rng.random() < 0.3
+                if waits and self.ids:
+                    yield self.event([self.choice(index, {"delta": {}}, None)])
+                if self.rng.random() < 0.2:
+                    yield b": keep-alive" + 2 * self.end
+                yield self.event([self.choice(index, {"delta": {"content": word}}, None)])
+            yield self.event([self.choice(index, {"delta": {}}, "stop")])
+        if (self.asked.get("stream_options") or {}).get("include_usage") is True:
+            yield self.event([], usage={"prompt_tokens": 3, "completion_tokens": 2})
+        if self.rng.random() < 0.9:
+            yield b"data: [DONE]" + 2 * self.end
+
+
+class Telling(Echo):
+    """An engine of this kind that answers talks, and has no tokenizer to ask."""
+
+    def __init__(self, kind: Kind) -> None:
+        super().__init__()
+        self._kind = kind
+
+    async def __call__(self, peer: Peer) -> None:
+        while True:
+            message = await read_message(peer.reader)
+            if not message.values(b"x-number"):
+                peer.say(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n")
+                continue
+            self.seen.setdefault(int(message.values(b"x-number")[0]), []).append(message)
+            peer.say(Answers(self._kind, message).message())
+
+
+def spliced(own: bytes) -> Iterator[bytes]:
+    """Every body that may go out for this one, in the plainest way to write them."""
+    usage = b'{"include_usage":true}'
+    bodies = [own, own.replace(b"{", b'{"stream_options":' + usage + b",", 1)]
+    bodies += [own.replace(b'"stream_options": ' + said, b'"stream_options": ' + usage, 1) for said in (b"null", b"{}")]
+    for body in bodies:
+        yield body
+        yield from (body.replace(b"{", b'{"%b":true,' % name, 1) for name in (b"return_token_ids", b"return_meta_info"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("timing", [False, True], ids=["no times", "times"])
+@pytest.mark.parametrize("kind", ["vllm", "sglang", "openai"])
+def test_what_is_asked_for_beside_the_client_is_cut_out_to_the_byte(kind: Kind, timing: bool) -> None:
+    more = {"prefixes": Prefixes(exact_ids=True), "ask_meta_info": True, "server_timing": timing}
+    declared = answer_headers(settings("http://x:1", kind, **more))
+
+    async def main() -> tuple[int, int]:
+        rng = random.Random(SEED)
+        talks = [talk(number, rng) for number in range(TALKS)]
+        engine_side = Telling(kind)
+        async with (
+            engine(engine_side) as port,
+            listening(application(f"http://127.0.0.1:{port}", kind, **more)) as front,
+        ):
+            direct = await asked(port, talks)
+            through = await asked(front, talks)
+        changed = cut = 0
+        for ask, one, other in zip(talks, direct, through, strict=True):
+            first, second = engine_side.seen[ask.number]
+            streamed = one.values(b"content-type") == [b"text/event-stream"]
+            told = COMMENT.findall(other.body)
+            assert len(told) == (timing and streamed), ask
+            assert COMMENT.sub(b"", other.body) == one.body, ask
+            assert len(other.values(b"server-timing")) == (timing and not streamed), ask
+            assert kept(other, declared) == kept(one, declared), ask
+            assert first.body == ask.body, ask
+            assert second.body in spliced(ask.body), ask
+            changed += second.body != ask.body
+            cut += len(Answers(kind, second).message()) != len(Answers(kind, first).message())
+        return changed, cut
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        changed, cut = runner.run(main())
+    assert min(changed, cut) > TALKS / 10, "most of this is about what was spliced, and came for it"

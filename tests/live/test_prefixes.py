@@ -1,6 +1,7 @@
 """The prefix audit beside what real engines reuse: vLLM short of memory, slots of llama.cpp, Ollama that is silent."""
 
 import random
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +13,7 @@ from proxy.prefixes.inferred import PrefillTimes
 from tests.live import compare
 from tests.live.compare import Record, phase
 from tests.live.conftest import Gate
-from tests.live.families import Chatting, Spelling, converse, families, words
+from tests.live.families import ANSWER, Chatting, Spelling, converse, families, words
 from tests.live.processes import Engine, Phasegate, until
 from tests.live.steadiness import steadily
 from tests.live.test_vllm import totals
@@ -105,6 +106,63 @@ def test_the_ledger_is_the_engines_own(vllm: Load) -> None:
     assert vllm.ledger["prompt_tokens"] == pytest.approx(queries, rel=0.02)
     assert vllm.ledger["bins"]["hit"] == pytest.approx(hits, rel=0.02)
     assert sum(vllm.ledger["bins"].values()) == vllm.ledger["prompt_tokens"]
+
+
+# --- vLLM, asked for its own token ids ------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def asking(small: Engine, gate: Gate, tmp_path_factory: pytest.TempPathFactory) -> Phasegate:
+    file = tmp_path_factory.mktemp("config") / "phasegate.toml"
+    file.write_text("ask_usage = false\n[prefixes]\nexact_ids = true\n", "utf-8")
+    proxy = gate(small.url, "--config", str(file))
+    until(lambda: proxy.ready, 20)
+    return proxy
+
+
+@pytest.fixture(scope="module")
+def spelt(asking: Phasegate) -> list[Record]:
+    """Ordinary chats: their clients know of no ids."""
+    rng = random.Random(13)
+    with httpx.Client() as client:
+        ids = converse(Chatting(asking.url, MODEL, client), rng, families(rng, SIZES), EXACT)
+    found = compare.records(asking, ids)
+    return [found[id] for id in ids]
+
+
+def test_of_ordinary_chats_reuse_is_foretold_to_the_token_where_the_engine_is_asked_for_ids(
+    spelt: list[Record],
+) -> None:
+    dispatch, settled = within(spelt, lambda _: 0), within(spelt, lambda _: 0, "attainable")
+    evicted = sum(one["prefix"]["bins"]["capacity"] > 0 for one in spelt) / len(spelt)
+    print(f"equal at dispatch {dispatch:.1%}, settled {settled:.1%}, after an eviction {evicted:.1%}")
+    assert all(one["tokens"]["counted"]["n"] == one["tokens"]["prompt"] for one in spelt)
+    assert evicted >= 0.20
+    assert dispatch >= 0.90
+    assert settled >= 0.95
+
+
+OWN = re.compile(rb'"created":\d+')
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/completions"])
+def test_a_client_gets_to_the_byte_what_it_gets_without_the_asking(
+    small: Engine, asking: Phasegate, path: str, stream: bool
+) -> None:
+    said = (
+        {"prompt": "Once upon a time"}
+        if path == "/v1/completions"
+        else {"messages": [{"role": "user", "content": "Hi"}]}
+    )
+    body = {"model": MODEL, "max_tokens": ANSWER, "temperature": 0, "stream": stream, **said}
+
+    def asked(url: str) -> bytes:
+        answer = httpx.post(url + path, json=body, headers={"x-request-id": "the-same"}, timeout=120)
+        return OWN.sub(b"", answer.content)
+
+    asked(small.url)
+    assert asked(asking.url) == asked(small.url)
 
 
 # --- llama.cpp ---------------------------------------------------------------------------------------------------
