@@ -6,7 +6,6 @@ from proxy.exporters.definitions import (
     COUNT_ERROR,
     COUNTER_SERIES,
     COUNTERS,
-    EDGES_NS,
     ERROR_EDGES,
     HISTOGRAM_SERIES,
     LABEL_CHARS,
@@ -62,7 +61,7 @@ class Series:
 
     def __init__(self, *, models: int = 40, tenants: int = 20) -> None:
         budget, counts = Budget(HISTOGRAM_SERIES), Budget(COUNTER_SERIES)
-        self.times = {name: Histograms(it.labels, EDGES_NS, budget, it.spare) for name, it in TIMES.items()}
+        self.times = {name: Histograms(it.labels, it.edges, budget, it.spare) for name, it in TIMES.items()}
         self.counters = {name: Sums(it.labels, counts, it.spare) for name, it in COUNTERS.items()}
         self.count_error = Histograms(COUNT_ERROR.labels, ERROR_EDGES, budget, COUNT_ERROR.spare)
         self.models = Names(models)

@@ -93,7 +93,7 @@ def test_exemplars_carry_the_request_id_in_openmetrics_alone() -> None:
     assert [(exemplar.labels["request_id"], exemplar.value) for exemplar in found] == [(("request-1" * 20)[:100], 0.3)]
 
 
-def test_every_metric_has_its_definition_and_one_list_of_edges_serves_all_times() -> None:
+def test_every_metric_has_its_definition_and_one_list_of_edges_serves_all_times_of_requests() -> None:
     text = exposition(Series()).render()[0].decode()
     for name, definition in TIMES.items():
         assert f"# HELP phasegate_{name}_seconds {definition.help}\n" in text
