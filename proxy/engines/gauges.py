@@ -108,7 +108,7 @@ def read(text: str) -> Gauges:
 
 
 def _samples(text: str) -> Iterator[tuple[str, str, float]]:
-    for line in text.splitlines():
+    for line in text.split("\n"):  # U+2028 and others may stand in a label
         match = _SAMPLE.match(line)
         if match is None:
             continue

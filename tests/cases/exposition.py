@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-_SAMPLE = re.compile(r"^([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*?)\})?\s+(\S+)")
+_SAMPLE = re.compile(r'^([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{((?:[^"}]|"(?:[^"\\]|\\.)*")*)\})?[ \t]+(\S+)')
+_ESCAPE = re.compile(r"\\(.)")
 _LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\]|\\.)*)"')
 
 
@@ -55,7 +56,7 @@ class Exposition:
 
 def parse(text: str) -> Exposition:
     """Text or OpenMetrics format; comments, exemplars and time stamps are left out."""
-    matches = (_SAMPLE.match(line) for line in text.splitlines() if line and not line.startswith("#"))
+    matches = (_SAMPLE.match(line) for line in text.split("\n") if line and not line.startswith("#"))
     return Exposition(
         tuple(Sample(m[1], {n: _plain(v) for n, v in _LABEL.findall(m[2] or "")}, float(m[3])) for m in matches if m)
     )
@@ -81,4 +82,4 @@ def _fits(labels: Mapping[str, str], wanted: Mapping[str, str]) -> bool:
 
 
 def _plain(value: str) -> str:
-    return value.replace("\\n", "\n").replace('\\"', '"').replace("\\\\", "\\")
+    return _ESCAPE.sub(lambda found: "\n" if found[1] == "n" else found[1], value)

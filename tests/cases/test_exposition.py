@@ -25,6 +25,16 @@ def test_labels_are_unescaped_and_counted() -> None:
     assert parse(TEXT).label_values("model") == {"m1", 'm"2'}
 
 
+NAMES = ["a} 5", "b\u2028c\x85", "d\\n", 'e"\n', '{"f": 1}']
+
+
+def test_a_label_may_hold_braces_quotes_and_what_other_texts_take_for_a_line_end() -> None:
+    escaped = (name.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"') for name in NAMES)
+    found = parse("".join(f'a_total{{model="{name}"}} 2\n' for name in escaped))
+    assert found.label_values("model") == set(NAMES)
+    assert found.total("a_total") == 2 * len(NAMES)
+
+
 def test_what_no_exposition_should_have_is_named() -> None:
     assert parse(TEXT).faults() == ["sample bad{'x': '1'} is nan", "sample worse{} is -1.0"]
 

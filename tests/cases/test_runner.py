@@ -1,11 +1,15 @@
 """The runner must be able to fail: each kind of check is given a wrong value, and names it."""
 
 import copy
+import gzip
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.cases import runner
+from tests.cases.__main__ import load
 from tests.cases.words import faults
 
 CHUNK = 'data: {"choices":[{"index":0,"delta":{"content":"a"},"finish_reason":null}]}\n\n'
@@ -99,6 +103,15 @@ def verdict(check: dict[str, Any], after: dict[str, Any] | None = None) -> runne
     case["check"] = after or {}
     assert faults(case) == []
     return runner.run(case)
+
+
+@pytest.mark.parametrize("gzipped", [False, True])
+def test_a_file_of_cases_may_hold_any_character(gzipped: bool, tmp_path: Path) -> None:
+    cases = [{"id": "FC-900", "why": "a\u2028b\x85c\x0bd"}, {"id": "FC-901"}]
+    text = "".join(json.dumps(case, ensure_ascii=False) + "\n" for case in cases).encode()
+    file = tmp_path / ("cases.jsonl.gz" if gzipped else "cases.jsonl")
+    file.write_bytes(gzip.compress(text) if gzipped else text)
+    assert list(load(file)) == cases
 
 
 def test_what_is_so_passes() -> None:

@@ -26,6 +26,13 @@ def test_a_page_of_real_vllm() -> None:
     assert seen.blocks > 0
 
 
+def test_a_name_may_hold_what_other_texts_take_for_a_line_end() -> None:
+    seen = read(
+        'vllm:num_requests_running{model_name="a\u2028b\x85c"} 3\nvllm:num_requests_waiting{model_name="x"} 4\n'
+    )
+    assert (seen.running, seen.waiting) == (3, 4)
+
+
 def test_a_page_of_real_llama_cpp() -> None:
     seen = golden("llamacpp")
     assert (seen.running, seen.waiting) == (0, 0)
