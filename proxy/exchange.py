@@ -9,6 +9,7 @@ business: this file names no dialect, no policy and no metric.
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple, Protocol
 
 from proxy.client import Client, Headers, Watch
@@ -133,8 +134,9 @@ class Exchange:
 
     # State: how far it has come. What happened is the recorder's; the rest is set once, in the order of life.
     __slots__ = (
-        "_body_limit", "_clock", "_count", "_engine", "_first_told", "_fleet", "_hearing", "_permit", "_prefix",
-        "_refused", "_rooms", "_tap", "_tenant", "_watch", "client", "facts", "guard", "id", "key", "recorder",
+        "_body_limit", "_clock", "_count", "_engine", "_first_told", "_fleet", "_hearing", "_ids", "_permit",
+        "_prefix", "_refused", "_rooms", "_tap", "_tenant", "_watch", "client", "facts", "guard", "id", "key",
+        "recorder",
     )  # fmt: skip
 
     def __init__(
@@ -160,6 +162,7 @@ class Exchange:
         self._tap: Tap | None = None
         self._hearing = Hearing()
         self._first_told = False
+        self._ids: Sequence[int] | None = None
 
     def __repr__(self) -> str:
         return f"<Exchange {self.id} {self.facts.dialect} {self.facts.kind}, {self.recorder!r}>"
@@ -240,9 +243,16 @@ class Exchange:
         try:
             known = body if isinstance(body, bytes) else b""
             self._count = await engine.desk.count(self.facts, known, self._hearing.spell)
-            ids = await self._rooms.acquaint(engine, self.facts, self._hearing)
-            if ids is not None:
-                self._prefix = engine.predict(self.key, self.facts, self._clock.now_ns(), ids)
+            self._ids = await self._rooms.acquaint(engine, self.facts, self._hearing)
+        except FAULTS as fault:
+            self._rooms.fault(self.id, fault)
+        self._expect(engine)
+
+    def _expect(self, engine: Engine) -> None:
+        """Predict reuse, where that can be done."""
+        try:
+            if self._ids is not None:
+                self._prefix = engine.predict(self.key, self.facts, self._clock.now_ns(), self._ids)
         except FAULTS as fault:
             self._rooms.fault(self.id, fault)
 
@@ -254,6 +264,8 @@ class Exchange:
             self._refused = replace(LEFT_THE_LINE, waited_ns=self._clock.now_ns() - start)
             raise
         self.recorder.admitted(self._clock.now_ns(), permit.verdict.waited_ns)
+        if permit.verdict.waited_ns:
+            self._expect(engine)  # others were served meanwhile: the cache is another one
         return permit
 
     async def _dispatch(self, engine: Engine, request: Request) -> tuple[Answer, Request]:
@@ -261,7 +273,6 @@ class Exchange:
         limits = self._rooms.timeouts(self.facts)
         self.guard.first_byte(limits.first_byte_s)
         self.guard.total(limits.total_s)
-        engine.dispatched(self.key, self.facts, self._clock.now_ns(), audited=self._prefix is not None)
         answer = await self._call(engine, request.headers, request.body, limits.connect_s)
         if answer.status in REFUSALS and request.own is not None:
             await answer.aclose()
@@ -273,7 +284,8 @@ class Exchange:
         return answer, request
 
     async def _call(self, engine: Engine, headers: Headers, body: Body, connect_s: float) -> Answer:
-        return await engine.call(self.client.method, self.client.target, headers, body, connect_s, self._sent)
+        sent = partial(self._sent, engine)
+        return await engine.call(self.client.method, self.client.target, headers, body, connect_s, sent)
 
     async def _pass_on(self, engine: Engine, permit: Permit, answer: Answer, request: Request) -> Outcome:
         """Stamp, send, then observe: bytes leave as they came, and a parser's fault can spoil only a number."""
@@ -319,7 +331,9 @@ class Exchange:
         """What is left of the client's limits, where it has any."""
         return self._engine.door.headers(self.facts, self._tenant) if self._engine is not None else []
 
-    def _sent(self) -> None:
+    def _sent(self, engine: Engine) -> None:
+        """The engine gets it now, and not before: a connection that is refused leaves nothing in a cache or a line."""
+        engine.dispatched(self.key, self.facts, self._clock.now_ns(), audited=self._prefix is not None)
         self.recorder.dispatched(self._clock.now_ns())
 
     def _first_token(self, engine: Engine, permit: Permit, t: int) -> None:

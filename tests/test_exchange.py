@@ -14,7 +14,7 @@ from proxy.exchange import BLOCKED_NS, Exchange, judge
 from proxy.records import AdmissionVerdict, Finished, Outcome
 from tests.support.client import Answer, Request, ScriptedClient, scope_of, simple_request
 from tests.support.clock import START_NS, VirtualLoop, run
-from tests.support.house import House
+from tests.support.house import URL, House
 from tests.support.script import OK, Call, Read, Script
 from tests.support.streams import DONE, JSON, MS, NDJSON, SSE, USAGE, WHOLE, chat, chunk, plain, stream
 
@@ -141,6 +141,41 @@ def test_a_fault_in_making_numbers_spoils_a_number_and_no_request(method: str) -
     assert [(entry["request"], entry["error"]) for entry in logs] == [(record.id, "ValueError")]
     assert SECRET not in json.dumps(logs)
     assert house.leftovers() == []
+
+
+IDS = simple_request(json.dumps({"model": "m", "prompt": list(range(1000, 1100))}).encode(), "/v1/completions")
+WARM = (100 - 1) // 16 * 16
+"""What a cache in blocks of 16 has of that prompt once it was read."""
+
+
+def expected(house: House) -> list[int | None]:
+    """What the records say was to be had from the cache, in the order of their ends."""
+    return [record.prefix and record.prefix.expected for record in house.records]
+
+
+def test_a_prompt_that_never_reached_the_engine_is_in_no_cache() -> None:
+    async def main(loop: VirtualLoop) -> House:
+        scripts = iter((Script(ending="refuse"), OK, OK))
+        house = House(loop, lambda call: next(scripts), upstream=[{"url": URL, "kind": "vllm"}])
+        for _ in range(3):
+            await house.ask(IDS)
+        return house
+
+    house = run(main)
+    assert [record.outcome for record in house.records][:2] == [Outcome.ENGINE_UNREACHABLE, Outcome.COMPLETED]
+    assert expected(house) == [0, 0, WARM]
+
+
+def test_who_waited_at_the_door_finds_what_others_left_in_the_cache() -> None:
+    async def main(loop: VirtualLoop) -> House:
+        limit = [{"name": "one", "max_concurrency": 1, "queue_length": 5}]
+        house = House(loop, OK, upstream=[{"url": URL, "kind": "vllm"}], limit=limit)
+        await asyncio.gather(house.ask(simple_request(chat())), house.ask(IDS), house.ask(IDS))
+        return house
+
+    house = run(main)
+    assert [record.admission.decision for record in house.records] == ["admitted", "queued", "queued"]
+    assert expected(house) == [0, 0, WARM]
 
 
 # --- dispatch ---

@@ -56,7 +56,9 @@ class Audit:
     def predict(self, id: str, facts: RequestFacts, now_ns: int, ids: Sequence[int] = ()) -> PrefixVerdict | None:
         """What this engine could take from its cache; None where the body holds no prompt. Changes no cache.
 
-        `ids`: the only prompt in the engine's own tokens, where they are known."""
+        `ids`: the only prompt in the engine's own tokens, where they are known. Asked again after a wait, the later
+        answer counts.
+        """
         if facts.prompt is None or facts.route != "inference":
             return None
         reading = self._open[id] = self._read(id, facts.model or "", facts.prompt, ids)
@@ -73,6 +75,8 @@ class Audit:
             return None
         if not reading.begun:
             reading.begun = True
+            repeated = self._texts.repeated(reading, max(reading.sight.infinite, reading.sight.elsewhere))
+            reading.sight = replace(reading.sight, repeated=repeated)
             self._cache.begin(reading)
         return reading.verdict
 
@@ -129,12 +133,10 @@ class Audit:
             return [chains.chain(root, render(replace(prompt, texts=(text,)))) for text in prompt.texts]
         return [chains.chain(root, segments)]
 
-    def _sight(self, reading: Reading, repeated: int | None = None) -> Sight:
+    def _sight(self, reading: Reading, repeated: int = 0) -> Sight:
         look = self._cache.look(reading)
         others = replicas_of(self._replicas, self._cache)
         elsewhere = max((other.look(reading).resident for other in others), default=0)
-        if repeated is None:
-            repeated = self._texts.repeated(reading, max(look.infinite, elsewhere))
         return Sight(reading.tokens, look.usable, look.resident, look.infinite, elsewhere, repeated)
 
     def _verdict(self, sight: Sight, expected: int | None, bins: tuple[tuple[str, int], ...] = ()) -> PrefixVerdict:

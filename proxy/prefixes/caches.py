@@ -1,19 +1,26 @@
 """The shadow caches of the kinds of engines behind one protocol, and what an audit remembers of a request meanwhile."""
 
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from proxy.events import Said
 from proxy.prefixes.canon import Encode, Segment
-from proxy.prefixes.chains import TOKEN, Chain, Chains, pack
+from proxy.prefixes.chains import LONGEST, TOKEN, Chain, Chains, pack
 from proxy.prefixes.ledger import Sight
-from proxy.prefixes.lines import Lines
+from proxy.prefixes.lines import LONG, Lines
 from proxy.prefixes.shadow import BlockShadow, SlotShadow
 from proxy.records import PrefixVerdict, Prompt
 
 BLOCK = 16
 """Tokens a block where the engine does not say: vLLM's default on GPUs."""
+
+UTF_32 = f"utf-32-{sys.byteorder[0]}e"
+"""Characters as `pack` writes token ids."""
+
+LONG_IDS = LONG // 4
+"""Token ids in a row that are looked at in pieces: as many as a long line has, at four characters each."""
 
 UNFILLED = 1
 """Blocks that hold nothing to find: the last one of a prompt is seldom full, and is the first to be taken again."""
@@ -87,6 +94,9 @@ class Texts:
 
     def repeated(self, reading: Reading, behind: int) -> int:
         """Tokens behind the first `behind` that stand in text seen before, about. The text is seen from now on."""
+        if len(reading.prompt.ids) == 1:
+            ids = reading.prompt.ids[0][behind:]
+            return int(self._lines.known(reading.root, _spelt(ids[:LONGEST]), LONG_IDS) * len(ids))
         found, at = 0.0, 0
         ours = reading.rendered / max(1, reading.tokens)
         first = behind * ours
@@ -95,6 +105,14 @@ class Texts:
             if at > first and segment.role and not segment.marker:
                 found += self._lines.known(reading.root, segment.text) * min(size, at - first)
         return int(found / ours) if found else 0
+
+
+def _spelt(ids: Sequence[int]) -> str:
+    """Token ids as characters, one each, for whoever looks for text; empty where no vocabulary has such ids."""
+    try:
+        return pack(ids).decode(UTF_32, "surrogatepass")
+    except UnicodeDecodeError:
+        return ""
 
 
 class Cache(Protocol):

@@ -49,7 +49,7 @@ class Sight:
     elsewhere: int
     """In another replica's cache."""
     repeated: int
-    """Behind all of these, in text that was seen under another beginning."""
+    """Behind all of these, in text that was seen under another beginning. Looked for at dispatch."""
 
 
 def split(sight: Sight, reported: int | None) -> tuple[tuple[str, int], ...]:

@@ -37,8 +37,11 @@ class Lines:
     def __init__(self) -> None:
         self._seen: Generations[bool] = Generations(KNOWN)
 
-    def known(self, root: int, text: str) -> float:
-        """The share of a text that stands in lines or pieces seen before under this root. It is seen from now on."""
+    def known(self, root: int, text: str, long: int = LONG) -> float:
+        """The share of a text that stands in lines or pieces seen before under this root. It is seen from now on.
+
+        `long`: characters of a line that is looked at in pieces too.
+        """
         lines = text.splitlines()
         total, found, room = 0, 0.0, CUT
         for line in lines[:: 1 + len(lines) // PROBED]:
@@ -48,7 +51,7 @@ class Lines:
             total += length
             if self._again(root, line):
                 found += length
-            elif length >= LONG and room > 0:
+            elif length >= long and room > 0:
                 found += length * self._pieces(root, line[:room])
                 room -= length
         return found / total if total else 0.0

@@ -75,6 +75,24 @@ def test_a_request_that_never_went_to_the_engine_changes_nothing(audit):
     assert audit.predict("2", ids(*range(40)), 0).expected == 0
 
 
+def test_a_text_that_never_went_to_the_engine_breaks_nothing(audit):
+    rules = "\n".join(f"rule number {k} of the house" for k in range(20))
+    audit.predict("1", facts(chat(("system", "10:01\n" + rules))), 0)
+    audit.ended("1", Said(), None)
+    _, settled = play(audit, "2", facts(chat(("system", "10:02\n" + rules))))
+    assert dict(settled.bins)["text_break"] == 0
+
+
+def test_asked_again_it_sees_what_others_left_meanwhile(audit):
+    rules = "\n".join(f"rule number {k} of the house" for k in range(20))
+    assert audit.predict("2", facts(chat(("system", rules))), 0).expected == 0
+    play(audit, "1", facts(chat(("system", rules))))
+    again = audit.predict("2", facts(chat(("system", rules))), 2)
+    assert again.expected > 500
+    assert audit.dispatched("2", facts(chat(("system", rules))), 3) == again
+    assert dict(audit.ended("2", Said(), None).bins)["text_break"] == 0
+
+
 def test_dispatch_needs_no_prediction_and_counts_once(audit):
     asked = ids(*range(40))
     assert audit.dispatched("1", asked, 0) == audit.dispatched("1", asked, 0)

@@ -32,6 +32,14 @@ def test_lines_seen_before_are_known_again(texts):
     assert texts.repeated(again, again.sight.tokens) == 0
 
 
+@pytest.mark.parametrize("asked", [range(1_000, 1_400), [k * 7_919 % 50_000 for k in range(400)]], ids=["row", "mixed"])
+def test_token_ids_seen_behind_another_beginning_are_known_again(texts, asked):
+    assert texts.repeated(spelt(texts, 5, *asked), 0) == 0
+    assert 250 < texts.repeated(spelt(texts, 6, *asked), 0) <= 401
+    assert texts.repeated(spelt(texts, 7, *asked), 401) == 0
+    assert texts.repeated(spelt(texts, 2**32 - 1, *asked), 0) == 0, "no vocabulary has such an id"
+
+
 def test_chains_of_one_block_size_are_shared(texts):
     assert texts.chains(16) is texts.chains(16)
     assert texts.chains(16) is not texts.chains(32)
