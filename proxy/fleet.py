@@ -18,7 +18,7 @@ from proxy.engines.inflight import InFlight
 from proxy.engines.runners import Runners
 from proxy.errors import EngineUnreachable, ProxyError, UnknownModel
 from proxy.events import Said
-from proxy.headers import KEYS, Pair
+from proxy.headers import KEYS, REQUEST_ID, Pair
 from proxy.lists import merge
 from proxy.records import (
     AdmissionVerdict,
@@ -31,6 +31,9 @@ from proxy.records import (
     Usage,
 )
 from proxy.relay import Answer, Body, Relay
+
+ASKING = (REQUEST_ID, b"origin")
+"""What engines are told of who asks for a list, beside the key: whose request it is, and for which page."""
 
 FRESH_S = 1.0
 """How old the lists of models may be that say that no engine serves a name."""
@@ -276,16 +279,26 @@ class Together(Engine):
     async def call(
         self, method: str, target: bytes, headers: Sequence[Pair], body: Body, connect_s: float, sent: Sent
     ) -> Answer:
-        """One list from all that answer. Raises EngineUnreachable where none does."""
-        key = [pair for pair in headers if pair[0] in KEYS]
-        wanted = target.decode("latin-1")
-        answers = await asyncio.gather(*(engine.fetch(wanted, LIST_S, key) for engine in self._engines))
+        """One list from all that have one, else what the first said instead. Raises EngineUnreachable where none
+        answers. What asks for no list (a browser's preflight) goes to the first engine."""
+        if method not in ("GET", "HEAD"):
+            return await self._engines[0].call(method, target, headers, body, connect_s, sent)
+        also = [pair for pair in headers if pair[0] in KEYS or pair[0] in ASKING]
+        asked = (engine.fetch(target.decode("latin-1"), LIST_S, also) for engine in self._engines)
+        answers = [answer for answer in await asyncio.gather(*asked) if answer is not None]
         sent()
-        lists = [answer[2] for answer in answers if answer is not None and answer[0] == 200]
-        if not lists:
+        if not answers:
             raise EngineUnreachable("no engine answers with a list of its models")
-        whole = httpx.ByteStream(b"" if method == "HEAD" else merge(lists))
-        return Answer(httpx.Response(200, headers=[(b"content-type", b"application/json")]), whole, self.name)
+        lists = [answer for answer in answers if answer[0] == 200]
+        status, said, refusal = (lists or answers)[0]
+        whole = merge(each[2] for each in lists) if lists else refusal
+        response = httpx.Response(status, headers=[pair for pair in said if _of_list(pair[0].lower())])
+        return Answer(response, httpx.ByteStream(b"" if method == "HEAD" else whole), self.name)
+
+
+def _of_list(name: bytes) -> bool:
+    """A field that is true of all lists told as one: its length or its tag would not be."""
+    return name in (b"content-type", b"vary", b"www-authenticate") or name.startswith(b"access-control-")
 
 
 class Fleet:

@@ -109,7 +109,7 @@ class Relay:
         try:
             async with asyncio.timeout(timeout_s):
                 method = "GET" if body is None else "POST"
-                answer = await self.call(url, method, target.encode("ascii"), ours, body, connect_timeout_s=timeout_s)
+                answer = await self.call(url, method, target.encode("latin-1"), ours, body, connect_timeout_s=timeout_s)
                 try:
                     return answer.status, answer.headers, await _gathered(answer, FETCH_LIMIT)
                 finally:

@@ -26,6 +26,9 @@ from proxy.line import HEAD_LIMIT, Line
 
 HAPPY_EYEBALLS_S = 0.25
 """RFC 8305 5: the connection attempt delay."""
+STALE_S = 0.1
+"""A reused line that the engine had closed is found dead in a round trip. One that dies later took the request with it,
+which may be what killed the engine: it is not said again."""
 READ_BUFFER = 64 * 1024
 """Bytes; reading from the engine pauses at twice as much that the client did not take."""
 HEADERS_LIMIT = 1000
@@ -148,8 +151,9 @@ class Wire(httpx.AsyncBaseTransport):
     `trust`: CA files by authority (`gpu1:8443`) for engines with a certificate of their own; others are checked
     against the system's. Raises OSError for a file that cannot be read. Mutable state: the idle lines of each origin.
 
-    The declared retry: a reused line that died before any byte of the answer came is replaced once, by a fresh one.
-    `sent` is then called again. A body that streams could not be sent again: it goes out on a fresh line at once.
+    The declared retry: a reused line that is found dead, before any byte of the answer came, is replaced once, by a
+    fresh one. `sent` is then called again. A body that streams could not be sent again: it goes out on a fresh line at
+    once.
     """
 
     def __init__(self, trust: Mapping[str, str] | None = None) -> None:
@@ -166,10 +170,12 @@ class Wire(httpx.AsyncBaseTransport):
         idle = self._idle.get(origin) or self._idle.setdefault(origin, Idle())
         line = idle.take() if isinstance(request.stream, httpx.SyncByteStream) else None
         if line is not None:
+            loop = asyncio.get_running_loop()
+            too_late = loop.time() + STALE_S
             try:
                 return await _spoken(line, idle, request)
             except httpx.ReadError:
-                if line.heard:
+                if line.heard or loop.time() > too_late:
                     raise
         try:
             line = await self._connected(request)

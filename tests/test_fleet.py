@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import pytest
@@ -11,11 +12,12 @@ from proxy.engines.fingerprint import Fingerprint
 from proxy.errors import EngineUnreachable, UnknownModel
 from proxy.fleet import FRESH_S, Engine, serves, waited_ns
 from proxy.records import EngineReport, RequestFacts
-from tests.support.client import simple_request
+from tests.support.client import Answer, simple_request
 from tests.support.clock import VirtualLoop, run
 from tests.support.house import House
 from tests.support.pages import Pages, serving, vllm
-from tests.support.script import OK, Call, Script
+from tests.support.script import OK, Call, Read, Script
+from tests.support.streams import JSON
 
 T = TypeVar("T")
 
@@ -31,11 +33,16 @@ def at(pages: Pages, work: Callable[[House], Awaitable[T]], **settings: Any) -> 
     """What `work` gives in a house of engines that answer with these pages; each was looked at once."""
 
     async def main(loop: VirtualLoop) -> T:
-        house = House(loop, OK, looks=serving(pages), **{"upstream": THREE, **settings})
+        house = House(loop, site(serving(pages)), looks=serving(pages), **{"upstream": THREE, **settings})
         await house.app.lookout.look_at_all()
         return await work(house)
 
     return run(main)
+
+
+def site(pages: Callable[[Call], Script]) -> Callable[[Call], Script]:
+    """What engines do with clients' requests: lists as their pages are, all else is well."""
+    return lambda call: pages(call) if call.target.startswith("/v1/models") else OK
 
 
 def listing(*models: str) -> dict[str, object]:
@@ -191,6 +198,47 @@ def test_no_list_at_all_is_a_gateways_error() -> None:
     assert (answer.status, house.records[0].outcome.value) == (502, "engine_unreachable")
 
 
+REFUSES = Script(
+    401,
+    (("content-type", "application/json"), ("www-authenticate", "Bearer"), ("content-length", "14")),
+    (Read(0, b'{"error":"no"}'),),
+)
+ALLOWS = Script(204, (("access-control-allow-origin", "*"), ("access-control-allow-headers", "authorization")))
+
+
+def by_method(call: Call) -> Script:
+    return ALLOWS if call.method == "OPTIONS" else REFUSES
+
+
+@pytest.mark.parametrize(("method", "status"), [("GET", 401), ("HEAD", 401), ("OPTIONS", 204)])
+def test_where_no_engine_gives_a_list_the_first_ones_word_is_the_answer(method: str, status: int) -> None:
+    async def main(loop: VirtualLoop) -> tuple[Answer, House]:
+        house = House(loop, by_method, upstream=THREE)
+        asked = simple_request(b"", "/v1/models?all=gr%C3%BC\xdf", headers=(("origin", "http://page.test"),))
+        return await house.ask(replace(asked, method=method)), house
+
+    answer, house = run(main)
+    assert (answer.status, answer.end) == (status, "complete")
+    assert answer.body == (b'{"error":"no"}' if method == "GET" else b"")
+    names = {name for name, _ in answer.headers}
+    assert ("www-authenticate" in names, "access-control-allow-origin" in names) == (status == 401, status == 204)
+    assert {call.target for call in house.calls} == {"/v1/models?all=gr%C3%BC\xdf"}
+    assert {call.header("origin") for call in house.calls} == {"http://page.test"}
+    assert len(house.calls) == (1 if method == "OPTIONS" else len(THREE))
+    assert house.records[0].outcome.value == ("completed" if status == 204 else "engine_rejected")
+
+
+def test_a_page_may_read_a_list_that_each_engine_lets_it_read() -> None:
+    listed = OK.reads[0].data.replace(b"choices", b"data")
+    script = Script(200, (*JSON, ("access-control-allow-origin", "*"), ("etag", "x")), (Read(0, listed),))
+
+    async def main(loop: VirtualLoop) -> Answer:
+        return await House(loop, script, upstream=THREE).ask(simple_request(b"", "/v1/models"))
+
+    headers = dict(run(main).headers)
+    assert (headers["access-control-allow-origin"], "etag" in headers) == ("*", False)
+
+
 def test_a_head_of_the_list_has_no_body() -> None:
     answer, _, _ = listed(SITES, method="HEAD")
     assert (answer.status, answer.body) == (200, b"")
@@ -209,7 +257,7 @@ def test_an_engine_that_is_slow_to_list_holds_nobody_up_for_ever() -> None:
         return Script(ending="stall") if call.engine == "two.test:1" else serving(SITES)(call)
 
     async def main(loop: VirtualLoop) -> tuple[Any, float]:
-        house = House(loop, OK, looks=looks, upstream=THREE)
+        house = House(loop, site(looks), looks=looks, upstream=THREE)
         began = loop.time()
         return await house.ask(simple_request(b"", "/v1/models")), loop.time() - began
 

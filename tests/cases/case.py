@@ -50,11 +50,6 @@ class Step:
     def raw(self) -> bool:
         return "raw" in self.source.get("client", {})
 
-    @property
-    def refuses(self) -> bool:
-        """Does the engine refuse connections in this step?"""
-        return any(script.get("ending") == "refuse" for script in self._scripts())
-
     def request(self, i: int, host: str, exchange_id: str) -> Request:
         """The i-th request of this step."""
         return _request(self.source["client"], i, host, exchange_id)
@@ -163,11 +158,18 @@ def _filled(text: str, i: int) -> str:
 
 def _headers(source: Any, i: int) -> list[tuple[str, str]]:
     pairs = source.items() if isinstance(source, dict) else source
-    return [(name, _filled(v, i) if isinstance(v, str) else _text(evaluate(v["py"], i))) for name, v in pairs]
+    return [(name, on_wire(_filled(v, i) if isinstance(v, str) else evaluate(v["py"], i))) for name, v in pairs]
 
 
-def _text(value: str | bytes) -> str:
-    return value if isinstance(value, str) else value.decode("latin-1")
+def on_wire(value: str | bytes) -> str:
+    """A header value's bytes, each as one character: text that is not Latin-1 goes as UTF-8."""
+    if isinstance(value, bytes):
+        return value.decode("latin-1")
+    try:
+        value.encode("latin-1")
+    except UnicodeEncodeError:
+        return value.encode().decode("latin-1")
+    return value
 
 
 def _played(source: dict[str, Any], i: int, split: int | None) -> Script:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import dataclasses
 import io
 import json
 import logging
@@ -19,9 +20,10 @@ from proxy.config import Settings, masked
 from proxy.events import Event
 from proxy.exchange import Passage
 from proxy.exporters.contract import to_dict
-from proxy.messages import EngineAddress, Hello, Message
+from proxy.messages import EngineAddress, Hello, Message, PromptSeen
 from proxy.office import logs
 from proxy.office.main import build, fetcher
+from proxy.office.research import Research
 from proxy.office.scrape import Scraper
 from proxy.office.trends import trends
 from proxy.records import Finished, RequestRecord
@@ -32,6 +34,9 @@ from tests.cases.exposition import Exposition, parse
 from tests.cases.product import Heard, bugs, report_of, said, settings
 from tests.cases.seen import Record
 from tests.support.clock import VirtualLoop
+
+SEARCHES = 4
+"""Families that are searched for what the audit's page shows."""
 
 _HEARD: ContextVar[Heard | None] = ContextVar("heard", default=None)
 
@@ -92,6 +97,8 @@ class InProcess:
         self._by_id: dict[str, list[RequestRecord]] = {}
         self._heard: dict[str, list[Heard]] = {}
         self._newest: RequestRecord | None = None
+        self._asked_what_is_shown = "never_shown" in case.check
+        self._prompts: list[PromptSeen] = []
 
     async def start(self) -> None:
         """As at start."""
@@ -149,13 +156,28 @@ class InProcess:
             "metrics": self._text(),
             "records as JSON": json.dumps(every),
             "its configuration as JSON": json.dumps(masked(self._settings)),
+            "its state as JSON": json.dumps(dataclasses.asdict(self.app.state())),
+            "what it says of prefixes": self._prefixes(),
             "records on disk": self._records_file.read_text() if self._records_file.exists() else "",
         }
+
+    def _prefixes(self) -> str:
+        """The audit's page, after a search of the largest families."""
+        research = Research(self.app.auditing.secret, self._settings.prefixes.capture_text)
+        for seen in self._prompts:
+            research.take(seen)
+        for _ in range(SEARCHES):
+            research.step()
+        return json.dumps(research.report)
 
     def tracebacks(self) -> list[str]:
         return bugs(self._output.getvalue())
 
     def _take(self, message: Message) -> None:
+        if isinstance(message, PromptSeen):
+            if self._asked_what_is_shown:
+                self._prompts.append(message)
+            return
         if isinstance(message, Finished):
             self._heard.setdefault(message.id, []).append(heard_now())
         self._office.take(message, self._loop.clock.now_ns())

@@ -61,7 +61,7 @@ def _client(exchange: Exchange) -> dict[str, Any]:
     head = None if answer.head_ns is None else ms(answer.head_ns - answer.began_ns)
     return {
         "status": answer.status,
-        "statuses": [each.status for each in exchange.answers],
+        "statuses": [each.status for each in exchange.answers if each.status is not None],
         "headers": grouped(answer.headers),
         "body": exchange.body.decode("utf-8", "replace"),
         "bytes_identical": exchange.body == exchange.sent,

@@ -31,6 +31,15 @@ START_S = 20.0
 QUIET_S = 6.0
 """How long the metrics may take to show that all is over: the pulse comes once a second."""
 STOP_S = 20.0
+PAGES = (
+    "/api/requests?limit=1000",
+    "/api/engines",
+    "/api/findings",
+    "/api/prefixes",
+    "/api/admission",
+    "/api/config",
+)
+"""What the admin listener says as JSON."""
 PULSE_S = 1.2
 """A little more than between two pulses."""
 
@@ -107,7 +116,7 @@ class Shipped:
         now = await self.scrape()
         while series(now, "in_flight") and time.monotonic() < end_s:
             now = await self.scrape()
-        for path in ("/api/requests?limit=1000", "/api/engines", "/api/findings", "/api/config"):
+        for path in PAGES:
             self._spoken[path] = await self._get(path)
         return now
 

@@ -1,19 +1,21 @@
 """Steps over real sockets in real time: the product as shipped, its server in front, engines on ports of their own."""
 
 import asyncio
+import contextlib
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from pathlib import Path
 
-from tests.cases.case import Case, Step
+from tests.cases.case import Case
 from tests.cases.exposition import Exposition
 from tests.cases.seen import Exchange
 from tests.cases.shipped import Shipped
 from tests.cases.stage import Played, Stage
-from tests.support.client import SocketClient
+from tests.support.client import Request, SocketClient
 from tests.support.engine import SocketEngine
-from tests.support.http1 import Head, Messages, request_length
+from tests.support.http1 import Body, Head, Messages, request_length
 from tests.support.script import Call
 
 LOCAL = "127.0.0.1"
@@ -58,6 +60,7 @@ class SocketStage(Stage):
         replicas = range(case.config.get("replicas", 1))
         self._engines = [SocketEngine(self.choose, host=address, called=called, idle_close_s=idle_s) for _ in replicas]
         self._raw: Exchange | None = None
+        self._refusing = 0
         self._product: Shipped
 
     def now_ns(self) -> int:
@@ -86,29 +89,56 @@ class SocketStage(Stage):
             await self._product.stop()
             for engine in self._engines:
                 await engine.stop()
-        self.give_records(_ids, self._product.records)
+        self.give_records(self._claims(), self._product.records)
         self.played.product = self._product
         return self.played
 
     async def speak(self, exchange: Exchange) -> None:
+        step = exchange.step
+        if step.script(self._came[step.index], exchange.i).ending != "refuse":
+            await self._speak(exchange)
+            return
+        self._came[step.index] += 1
+        async with self._refused():
+            await self._speak(exchange)
+
+    @contextlib.asynccontextmanager
+    async def _refused(self) -> AsyncIterator[None]:
+        """No engine listens meanwhile."""
+        self._refusing += 1
+        for engine in self._engines:
+            await engine.stop()
+        yield
+        self._refusing -= 1
+        for engine in () if self._refusing else self._engines:
+            await engine.start()
+
+    async def _speak(self, exchange: Exchange) -> None:
         client = SocketClient(LOCAL, self._product.port)
         if not exchange.step.raw:
             exchange.answers = [await client.ask(exchange.request)]
             return
         self._raw = exchange
         pieces = exchange.step.raw_pieces(exchange.i)
-        exchange.answers = await client.speak(pieces, _methods(pieces), exchange.step.leaves_ns)
+        requests = _requests(pieces)
+        exchange.request = requests[-1]
+        methods = tuple(request.method for request in requests)
+        exchange.answers = await client.speak(pieces, methods, exchange.step.leaves_ns)
+        # What follows a request that closes the connection is no request: nobody owes it an answer.
+        while len(exchange.answers) > max(1, len(exchange.calls)) and exchange.answers[-1].head_ns is None:
+            exchange.answers.pop()
 
-    async def repeat(self, step: Step, exchanges: list[Exchange]) -> None:
-        """An engine that refuses does not listen during its step."""
-        if not step.refuses:
-            await super().repeat(step, exchanges)
-            return
-        for engine in self._engines:
-            await engine.stop()
-        await super().repeat(step, exchanges)
-        for engine in self._engines:
-            await engine.start()
+    def _claims(self) -> Callable[[Exchange], list[str]]:
+        """The ids of each exchange. A raw client that saw no answer, and whose request no engine saw, gets the first
+        record that is nobody's."""
+        known = {id for exchange in self.played.exchanges for id in _ids(exchange)}
+        nobodys = [id for id in self._product.ids() if id not in known]
+
+        def ids(exchange: Exchange) -> list[str]:
+            own = _ids(exchange)
+            return own if own or not nobodys else [nobodys.pop(0)]
+
+        return ids
 
     def exchange_of(self, call: Call) -> Exchange | None:
         """A raw client's request has an id that the product made; the product's own look-ups have none."""
@@ -132,13 +162,19 @@ async def _until(holds: Callable[[], bool], limit_s: float) -> None:
         await asyncio.sleep(0.05)
 
 
-def _methods(pieces: tuple[tuple[int, bytes, bool], ...]) -> tuple[str, ...]:
-    """Methods of the requests that a raw client sends; what is no HTTP counts as one GET."""
+def _requests(pieces: tuple[tuple[int, bytes, bool], ...]) -> list[Request]:
+    """The requests that a raw client sends; what is no HTTP counts as one GET."""
+    requests: list[Request] = []
     try:
         events = Messages(request_length).feed(b"".join(data for _, data, _ in pieces))
     except ValueError:
-        return ("GET",)
-    return tuple(event.start[0] for event in events if isinstance(event, Head)) or ("GET",)
+        events = []
+    for event in events:
+        if isinstance(event, Head):
+            requests.append(Request(event.start[0], event.start[1], tuple(event.headers)))
+        elif isinstance(event, Body):
+            requests[-1] = replace(requests[-1], pieces=((0, requests[-1].body + event.data),))
+    return requests or [Request("GET")]
 
 
 def _ids(exchange: Exchange) -> list[str]:

@@ -22,6 +22,13 @@ def test_the_delay_is_that_of_the_slowest_byte() -> None:
     assert forward_delay_ms(exchange(sent, [])) is None
 
 
+def test_statuses_are_of_answers_that_came() -> None:
+    one = exchange([(1 * MS, b"ab")], [(2 * MS, b"ab")])
+    one.answers.append(Answer(0, 0))
+    values = seen(one)
+    assert (values["status"], values["statuses"]) == (None, [200])
+
+
 def test_all_sides_are_named_in_the_words_of_checks() -> None:
     values = seen(exchange([(1 * MS, b"ab")], [(2 * MS, b"ab")]))
     assert (values["head_ms"], values["engine_closed_ms"], values["engine_requests"]) == (3, 9, 1)

@@ -41,11 +41,20 @@ def check(**checks: Any) -> dict[str, Any]:
         (check(findings={"contains": ["slow"]}), "FC-900.steps[0].check.findings", "'slow'"),
         (check(itl_ms={"0": {"p95": 1}}), "FC-900.steps[0].check.itl_ms.0", "'p95'"),
         (check(either=[{"status": 1}, {"stat": 1}]), "FC-900.steps[0].check.either[1]", "'stat'"),
-        (check(metrics={}), "FC-900.steps[0]", "without a client"),
+        (check(metrics={"requests": 1}), "FC-900.steps[0]", "without a client"),
+        (check(phases={}), "FC-900.steps[0].check.phases", "checks nothing"),
+        (check(itl_ms={"0": {}}), "FC-900.steps[0].check.itl_ms.0", "checks nothing"),
+        ({**case(), "check": {"metrics": {}}}, "FC-900.check.metrics", "checks nothing"),
+        ({**case(), "config": {"tenants": [{"name": "a"}]}}, "FC-900.config.tenants[0]", "needs key"),
+        ({**case(), "wall_jumps": [{"at_ms": 1}]}, "FC-900.wall_jumps[0]", "needs by_ms"),
     ],
 )
 def test_a_fault_is_named_at_its_place(source: dict[str, Any], where: str, what: str) -> None:
     assert any(fault.startswith(where) and what in fault for fault in faults(source)), faults(source)
+
+
+def test_no_line_of_a_header_is_a_list_like_another() -> None:
+    assert faults(check(headers={"set-cookie": []})) == []
 
 
 def test_what_is_no_object_is_a_fault_and_no_crash() -> None:

@@ -106,6 +106,28 @@ def mapping(keys: dict[str, Rule], each: Rule | None = None, names: str | None =
     return rule
 
 
+def some(shape: Rule) -> Rule:
+    """A shape with something in it: an empty check would hold whatever happens."""
+
+    def rule(where: str, value: Any) -> Faults:
+        yield from shape(where, value)
+        if isinstance(value, dict) and not value:
+            yield f"{where}: checks nothing"
+
+    return rule
+
+
+def needing(shape: Rule, *keys: str) -> Rule:
+    """A shape in which these keys must stand."""
+
+    def rule(where: str, value: Any) -> Faults:
+        yield from shape(where, value)
+        if isinstance(value, dict):
+            yield from (f"{where}: needs {key}" for key in keys if key not in value)
+
+    return rule
+
+
 def listing(each: Rule, least: int = 0) -> Rule:
     """A list of at least so many."""
 
@@ -205,7 +227,9 @@ def chosen(names: list[str]) -> Rule:
 
 SOME_NUMBER = checked(_NUMBERS, simple(lambda value: value is None or _number(value), "a number or null"))
 SOME_TEXT = checked(_TEXTS, simple(lambda value: value is None or isinstance(value, str), "a string or null"))
-SOME_HEADER = checked(_HEADERS, simple(lambda value: isinstance(value, str) or _strings(value), "a string or a list"))
+SOME_HEADER = checked(
+    _HEADERS, simple(lambda value: isinstance(value, str) or value == [] or _strings(value), "a string or a list")
+)
 SOME_FINDINGS = checked(("contains", "lacks"), simple(lambda value: False, "contains and/or lacks"))
 
 
@@ -307,7 +331,7 @@ CONFIG = table(
     idle_timeout_ms=MS,
     body_limit_bytes=COUNT,
     ask_usage=BOOL,
-    tenants=listing(table(name=TEXT, key=TEXT, requests_per_minute=COUNT)),
+    tenants=listing(needing(table(name=TEXT, key=TEXT, requests_per_minute=COUNT), "name", "key")),
     block_size=COUNT,
     replicas=COUNT,
     log_level=word(["debug", "info"]),
@@ -317,8 +341,8 @@ CONFIG = table(
 
 # --- checks ---------------------------------------------------------------------------------------------------------
 
-METRICS = mapping(dict.fromkeys(SERIES, SOME_NUMBER))
-HEADER_CHECKS = mapping({}, SOME_HEADER, "[^A-Z]+")
+METRICS = some(mapping(dict.fromkeys(SERIES, SOME_NUMBER)))
+HEADER_CHECKS = some(mapping({}, SOME_HEADER, "[^A-Z]+"))
 GAPS = mapping(dict.fromkeys(names("count mean p50 p99 max"), SOME_NUMBER))
 
 _CHECKS: dict[str, Rule] = {
@@ -336,9 +360,9 @@ _CHECKS: dict[str, Rule] = {
         ),
         SOME_NUMBER,
     ),
-    "itl_ms": mapping({}, either_way(listing(SOME_NUMBER), list, GAPS), r"\d+"),
-    "rates": table(prefill=SOME_NUMBER, decode=SOME_NUMBER),
-    "phases": mapping(dict.fromkeys([*PHASES, "rest"], SOME_NUMBER)),
+    "itl_ms": some(mapping({}, either_way(listing(SOME_NUMBER), list, some(GAPS)), r"\d+")),
+    "rates": some(table(prefill=SOME_NUMBER, decode=SOME_NUMBER)),
+    "phases": some(mapping(dict.fromkeys([*PHASES, "rest"], SOME_NUMBER))),
     "counted": table(
         tokens=SOME_NUMBER,
         prompts=SOME_NUMBER,
@@ -347,7 +371,7 @@ _CHECKS: dict[str, Rule] = {
         how=chosen(["exact", "calibrated", "estimated"]),
     ),
     "admission": table(decision=chosen(["admitted", "queued", "shed"]), reason=chosen(REASONS)),
-    "ledger": mapping(dict.fromkeys(BINS, SOME_NUMBER)),
+    "ledger": some(mapping(dict.fromkeys(BINS, SOME_NUMBER))),
     "findings": found,
     "engine_request": table(
         method=SOME_TEXT, target=SOME_TEXT, headers=HEADER_CHECKS, body=SOME_TEXT, body_identical=BOOL
@@ -357,7 +381,7 @@ _CHECKS: dict[str, Rule] = {
 CHECK = mapping({**_CHECKS, "either": listing(mapping(_CHECKS), 2)})
 AFTER = table(
     metrics=METRICS,
-    report=mapping(dict.fromkeys(REPORT, SOME_NUMBER)),
+    report=some(mapping(dict.fromkeys(REPORT, SOME_NUMBER))),
     breaker=either_way(
         table(message=SOME_NUMBER, role=SOME_TEXT, char=SOME_NUMBER, kind=chosen(BREAKERS)),
         dict,
@@ -389,7 +413,7 @@ CASE = table(
     virtual=BOOL,
     engine_kind=word(ENGINE_KINDS),
     config=CONFIG,
-    wall_jumps=listing(table(at_ms=MS, by_ms=NUMBER)),
+    wall_jumps=listing(needing(table(at_ms=MS, by_ms=NUMBER), "at_ms", "by_ms")),
     steps=listing(STEP, 1),
     check=AFTER,
 )

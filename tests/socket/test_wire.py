@@ -499,6 +499,24 @@ def test_a_reused_connection_that_dies_silently_is_replaced_once() -> None:
     served(test, play)
 
 
+def test_a_reused_connection_that_dies_over_a_request_takes_it_along() -> None:
+    """An engine that dies of a prompt is not given it again."""
+
+    async def play(peer: Peer) -> None:
+        assert peer.number == 0
+        await peer.request(4)
+        peer.say(OK)
+        await peer.request(4)
+        await asyncio.sleep(2 * transport.STALE_S)
+
+    async def test(session: Session) -> None:
+        assert await session.ask() == b"hi"
+        assert isinstance((await broken(session))[1], EngineBroke)
+        assert session.sent == 2
+
+    served(test, play)
+
+
 def test_an_empty_line_on_a_dying_connection_is_no_byte_of_an_answer() -> None:
     async def play(peer: Peer) -> None:
         await peer.request(4)

@@ -287,7 +287,7 @@ class _Talk:
             try:
                 data = await reader.read(1 << 16)
             except ConnectionError:
-                data = b""
+                break  # a reset is no end, whatever the framing
             events = self._messages.feed(data) if data else self._messages.close()
             for event in events:
                 self._saw(event)

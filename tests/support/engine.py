@@ -62,11 +62,10 @@ class ScriptedEngine(httpx.AsyncBaseTransport):
         """Return when the head has left; raise if it never does."""
         if script.head_at_ns is None:
             await self.loop.create_future()
-        head_ns, end_ns = script.head_at_ns or 0, script.end_at_ns
-        if end_ns is not None and end_ns < head_ns:
-            await self.loop.until(call.at_ns + end_ns, ENGINE)
+        if script.breaks_before_head:
+            await self.loop.until(call.at_ns + (script.end_at_ns or 0), ENGINE)
             raise _broken(script)
-        await self.loop.until(call.at_ns + head_ns, ENGINE)
+        await self.loop.until(call.at_ns + (script.head_at_ns or 0), ENGINE)
 
     def _now(self) -> int:
         return self.loop.clock.now_ns()
@@ -131,7 +130,8 @@ async def _stream(request: httpx.Request) -> AsyncIterator[bytes]:
 def _wire_headers(call: Call, script: Script) -> list[tuple[str, str]]:
     """The script's headers, and chunked framing where they say nothing of a length."""
     chunked = script.content_length is None and not script.bodyless(call.method)
-    return [*script.headers, ("transfer-encoding", "chunked")] if chunked else list(script.headers)
+    said = any(name == "transfer-encoding" for name, _ in script.headers)
+    return [*script.headers, ("transfer-encoding", "chunked")] if chunked and not said else list(script.headers)
 
 
 class SocketEngine:
@@ -160,7 +160,7 @@ class SocketEngine:
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:
-        """Refuse connections, and close those that are open."""
+        """Refuse connections, and close those that are open. Stopped already, it stays so."""
         if self._server is not None:
             self._server.close()
             self._server = None
@@ -253,6 +253,9 @@ class _Connection:
 
     async def _play(self, call: Call, script: Script) -> bool:
         """Send the answer; True if the connection can serve another request."""
+        if script.breaks_before_head:
+            await _until(call, script.end_at_ns)
+            return await self._end(call, script, chunked=False)
         await _until(call, script.head_at_ns)
         self._writer.write(encode_head(f"HTTP/1.1 {script.status} X", _wire_headers(call, script)))
         chunked = script.content_length is None

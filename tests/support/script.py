@@ -51,8 +51,15 @@ class Script:
         return last if self.end_ns is None else self.end_ns
 
     @property
+    def breaks_before_head(self) -> bool:
+        """The ending happens before the head would leave: it never does."""
+        return self.end_at_ns is not None and self.end_at_ns < (self.head_at_ns or 0)
+
+    @property
     def content_length(self) -> int | None:
-        """What the headers promise; None: the body is chunked."""
+        """What the headers promise; None: the body is chunked, as it is where they say so (RFC 9112 6.3)."""
+        if any(name == "transfer-encoding" for name, _ in self.headers):
+            return None
         return next((int(value) for name, value in self.headers if name == "content-length"), None)
 
     def bodyless(self, method: str) -> bool:

@@ -1,6 +1,8 @@
 """Scripted engine and client against one another, over real sockets."""
 
 import asyncio
+import socket
+import struct
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -58,6 +60,43 @@ def test_a_chunked_request_is_read_whole() -> None:
 def test_a_broken_answer_is_told_from_a_whole_one(ending: Any) -> None:
     answer, _ = ask(Script(reads=CHUNKED.reads, ending=ending), simple_request(b"{}"))
     assert answer.end == "aborted"
+
+
+def test_an_engine_may_die_before_its_head() -> None:
+    script = Script(reads=CHUNKED.reads, ending="reset", head_ns=5_000 * MS, end_ns=50 * MS)
+    answer, engine = ask(script, simple_request(b"{}"))
+    assert (answer.status, answer.end, engine.calls[0].sent) == (None, None, [])
+
+
+def test_a_reset_is_no_end_of_a_body_that_lasts_until_the_close() -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.0 200 OK\r\n\r\nhel")
+        await writer.drain()
+        if endings.pop(0) == "reset":
+            writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            await asyncio.sleep(0.05)
+            writer.transport.abort()
+        writer.close()
+
+    async def main() -> list[str | None]:
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        client = SocketClient("127.0.0.1", server.sockets[0].getsockname()[1])
+        ends = [(await client.ask(simple_request())).end for _ in range(2)]
+        server.close()
+        return ends
+
+    endings = ["reset", "close"]
+    assert asyncio.run(main()) == ["aborted", "complete"]
+
+
+@pytest.mark.parametrize(
+    "headers", [(("transfer-encoding", "chunked"),), (("content-length", "35"), ("transfer-encoding", "chunked"))]
+)
+def test_framing_that_the_script_states_is_stated_once_and_true(headers: Any) -> None:
+    answer, _ = ask(Script(headers=headers, reads=CHUNKED.reads), simple_request(b"{}"))
+    assert (answer.body, answer.end) == (b"hello", "complete")
+    assert [name for name, _ in answer.headers].count("transfer-encoding") == 1
 
 
 def test_a_client_that_leaves_is_seen_by_the_engine() -> None:
