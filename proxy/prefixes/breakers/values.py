@@ -26,6 +26,7 @@ WORDY = re.compile(
     re.I,
 )
 """A day with a month in words, in any language; a week."""
+YEAR = re.compile(r"(?<![\d.,])(?:19|20)\d\d(?!\d)")
 NAMED_DAY = re.compile(r"\W*[^\W\d_]{3,12}(?:-[^\W\d_]+)?\W*")
 """The bare name of a day: one word."""
 UUID = re.compile(r"(?<![0-9a-f])[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}(?![0-9a-f])", re.I)
@@ -187,9 +188,11 @@ def _timestamp(values: Values) -> bool:
 
 
 def _date(values: Values) -> bool:
-    """The form of a date, in figures; or one in words that stays for a day."""
-    words = values.begin(WORDY) or values.share(NAMED_DAY.fullmatch) >= 0.8
-    return values.begin(FIGURES) or (words and values.steady(_days(values)))
+    """The form of a date, in figures, or in words with a year behind them; or one in words that stays for a day."""
+    spelt = values.begin(WORDY)
+    whole = spelt and sum(YEAR.search(wide) is not None for wide in values.wide) >= 0.8 * len(values.wide)
+    stays = (spelt or values.share(NAMED_DAY.fullmatch) >= 0.8) and values.steady(_days(values))
+    return values.begin(FIGURES) or whole or stays
 
 
 def _is_counter(values: Values) -> bool:

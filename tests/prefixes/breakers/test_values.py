@@ -27,6 +27,8 @@ DOCUMENT = " ".join(["words"] * 50)
         (seen("2026-03-02", "2026-03-03"), "date"),
         (seen("02", "03", "04", behind=".03.2026."), "date"),
         (seen("2", "2", "3", "3", behind=" March 2026", every_s=12 * HOUR), "date"),
+        (seen("Monday, May 4", "Tuesday, May 5", "Friday, May 8", behind=", 2026.", every_s=1), "date"),
+        (seen("4", "5", "8", behind=" de mayo de 2026", every_s=1), "date"),
         (seen("Monday", "Monday", "Tuesday", "Tuesday", every_s=12 * HOUR), "date"),
         (seen("2026\u5e743\u67082\u65e5", "2026\u5e743\u67083\u65e5"), "date"),
         (seen("1", "2", "3", "4"), "counter"),
