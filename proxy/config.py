@@ -221,7 +221,7 @@ class Settings(Section, frozen=True):
     body_limit_bytes: int = 64 * 1024 * 1024
     """Largest JSON body of an inference request, which is buffered; other bodies stream through without a limit."""
     event_limit_bytes: int = 4 * 1024 * 1024
-    """Largest event that is read along; a larger one is relayed unread."""
+    """Largest event that is read along; of a larger one only a body's two ends are read."""
     ask_usage: bool = True
     """Ask for usage in streams that tell it only on demand, and take the added event out."""
     ask_meta_info: bool = False

@@ -100,6 +100,9 @@ class Tap:
                     self._read(t, self._framing.feed(piece))
         except (_Bomb, zlib.error, *FAULTS) as fault:
             self._give_up(t, fault)
+        self._notice_overflow()
+
+    def _notice_overflow(self) -> None:
         if self._framing.overflowed:
             self.blind = "an event is over the size limit"
 
@@ -112,6 +115,7 @@ class Tap:
             self._read(t, self._framing.close())
         except FAULTS as fault:
             self._give_up(t, fault)
+        self._notice_overflow()
 
     def _read(self, t: int, frames: list[Frame]) -> None:
         for frame in frames:

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from proxy.events import Frame
+from proxy.wire.abridging import Ends
 
 _LF, _CR, _BRACE = b"\n\r{"
 _BOM = b"\xef\xbb\xbf"
@@ -207,31 +208,35 @@ class Ndjson:
 
 
 class Whole:
-    """A body that is no stream: one frame, when it is here in full."""
+    """A body that is no stream: one frame, when it is here in full; of one over the limit, what stands at its ends."""
 
-    # State: the pieces so far and their size, and whether observing has stopped.
-    __slots__ = ("_limit", "_pieces", "_size", "overflowed")
+    # State: the pieces so far and their size, the ends of a body over the limit, and whether nothing of it was read.
+    __slots__ = ("_ends", "_limit", "_pieces", "_size", "overflowed")
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._pieces: list[bytes] = []
         self._size = 0
+        self._ends: Ends | None = None
         self.overflowed = False
 
     def feed(self, data: bytes) -> list[Frame]:
         """Nothing yet."""
         self._size += len(data)
-        if self._size > self._limit:
-            self.overflowed = True
-            self._pieces.clear()
-        else:
+        if self._size <= self._limit:
             self._pieces.append(data)
+            return []
+        ends = self._ends = self._ends or Ends()
+        for piece in (*self._pieces, data):
+            ends.feed(piece)
+        self._pieces.clear()
         return []
 
     def close(self) -> list[Frame]:
         """The body, unless it is empty."""
-        body = b"".join(self._pieces)
+        body = b"".join(self._pieces) if self._ends is None else self._ends.abridged()
         self._pieces.clear()
+        self.overflowed = body is None
         return [Frame(body)] if body else []
 
 
