@@ -134,7 +134,7 @@ class Exchange:
 
     # State: how far it has come. What happened is the recorder's; the rest is set once, in the order of life.
     __slots__ = (
-        "_body_limit", "_clock", "_count", "_engine", "_first_told", "_fleet", "_hearing", "_ids", "_permit",
+        "_body_limit", "_clock", "_count", "_engine", "_first_told", "_fleet", "_hearing", "_ids", "_left_ns", "_permit",
         "_prefix", "_refused", "_rooms", "_tap", "_tenant", "_watch", "client", "facts", "guard", "id", "key",
         "recorder",
     )  # fmt: skip
@@ -163,6 +163,7 @@ class Exchange:
         self._hearing = Hearing()
         self._first_told = False
         self._ids: Sequence[int] | None = None
+        self._left_ns: int | None = None
 
     def __repr__(self) -> str:
         return f"<Exchange {self.id} {self.facts.dialect} {self.facts.kind}, {self.recorder!r}>"
@@ -344,6 +345,7 @@ class Exchange:
     def _left(self) -> None:
         """The client is gone: the engine stops working for nobody, save that the numbers of a whole answer are due."""
         gone = ClientGone("the client left")
+        self._left_ns = self._clock.now_ns()
         if self._all_said():
             asyncio.get_running_loop().call_later(LINGER_S, self.guard.cancel, gone)
         else:
@@ -378,11 +380,13 @@ class Exchange:
         now, recorder, engine, permit = self._clock.now_ns(), self.recorder, self._engine, self._permit
         if permit is None and self._refused is not None:
             recorder.admitted(now, self._refused.waited_ns)  # the wait was ours, whatever it ended in
-        timeline = recorder.end(now)
+        # Who has left waits no longer: what is heard of the engine after that is nobody's time.
+        ended = now if self._left_ns is None else self._left_ns
+        timeline = recorder.end(ended)
         evidence, rivals = Evidence(), NOBODY
         if engine is not None:
             rivals = engine.inflight.rivals(self.key)
-            evidence = engine.ended(self.key, _answered(now, timeline), recorder.report)
+            evidence = engine.ended(self.key, _answered(now, ended, timeline), recorder.report)
         if permit is not None:
             permit.ended(PERMIT_ENDS.get(outcome, "ignore"), recorder.usage)
         finished = Finished(
@@ -432,11 +436,11 @@ def complaint(status: int | None, kind: str | None) -> str | None:
     return f"{what}: {kind}" if kind else what
 
 
-def _answered(now_ns: int, timeline: Timeline) -> int:
+def _answered(now_ns: int, ended_ns: int, timeline: Timeline) -> int:
     """When the engine's part was over: a slow client's reading is not the engine's work."""
     if timeline.last_byte_ns is None:
         return now_ns
-    return now_ns - timeline.total_ns + timeline.last_byte_ns
+    return ended_ns - timeline.total_ns + timeline.last_byte_ns
 
 
 def _uncancel() -> None:

@@ -349,13 +349,16 @@ def test_a_client_that_leaves_between_finish_and_usage_leaves_the_numbers() -> N
     assert record.outcome is Outcome.COMPLETED
     assert record.usage is not None
     assert house.calls[0].closed_ns == START_NS + 350 * MS
+    assert record.timeline.total_ns == 100 * MS
 
 
 def test_an_answer_that_ends_while_its_numbers_are_waited_for_just_ends() -> None:
     script = stream((10, chunk("Hi", "stop")), (200, USAGE), (201, DONE))
     house, _ = asked(script, simple_request(chat(stream=True), leaves_ns=100 * MS))
     (record,) = house.records
-    assert (record.outcome, record.timeline.total_ns) == (Outcome.COMPLETED, 201 * MS)
+    assert (record.outcome, record.timeline.total_ns) == (Outcome.COMPLETED, 100 * MS)
+    assert record.usage is not None
+    assert record.timeline.done
 
 
 @pytest.mark.parametrize(
