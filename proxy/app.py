@@ -121,8 +121,8 @@ class DataApp:
 
     @property
     def in_flight(self) -> int:
-        """Exchanges that have arrived and not ended."""
-        return len(self._exchanges)
+        """Exchanges that have arrived and not ended; one whose body is still on its way has not arrived."""
+        return sum(exchange.arrived for exchange in self._exchanges)
 
     async def idle(self) -> None:
         """Returns when no exchange is left, and every record has left."""

@@ -135,8 +135,8 @@ class Exchange:
     # State: how far it has come. What happened is the recorder's; the rest is set once, in the order of life.
     __slots__ = (
         "_body_limit", "_clock", "_count", "_engine", "_first_told", "_fleet", "_hearing", "_ids", "_left_ns", "_permit",
-        "_prefix", "_refused", "_rooms", "_tap", "_tenant", "_watch", "client", "facts", "guard", "id", "key",
-        "recorder",
+        "_prefix", "_refused", "_rooms", "_tap", "_tenant", "_watch", "arrived", "client", "facts", "guard", "id",
+        "key", "recorder",
     )  # fmt: skip
 
     def __init__(
@@ -164,6 +164,7 @@ class Exchange:
         self._first_told = False
         self._ids: Sequence[int] | None = None
         self._left_ns: int | None = None
+        self.arrived = False
 
     def __repr__(self) -> str:
         return f"<Exchange {self.id} {self.facts.dialect} {self.facts.kind}, {self.recorder!r}>"
@@ -219,10 +220,12 @@ class Exchange:
         self._tenant = rooms.authorize(client, self.facts)
         content_type = (client.header(b"content-type") or b"").decode("latin-1")
         if client.has_body and not rooms.buffers(self.facts, content_type):
+            self.arrived = True
             return self._upload()
         self.guard.body(rooms.timeouts(self.facts).body_s)
         body = await client.body(self._body_limit, self.guard.heard)
         self.guard.arrived()
+        self.arrived = True
         self.recorder.arrived(self._clock.wall_s(), self._clock.now_ns(), len(body))
         self._watch = Watch(client, self._left)
         self.facts = await rooms.read(self.facts, content_type, body)

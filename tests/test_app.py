@@ -336,6 +336,25 @@ def test_idle_returns_when_the_last_exchange_has_ended_and_cut_ends_them() -> No
     assert run(main) == [Outcome.PROXY_ERROR] * 3
 
 
+def test_in_flight_is_what_has_arrived_whole() -> None:
+    body = b'{"model":"m","messages":[]}'
+    headers = (("content-type", "application/json"), ("content-length", str(len(body))))
+    slow = Request(headers=headers, pieces=((0, body[:5]), (2_000 * MS, body[5:])))
+    blob = replace(slow, target="/api/blobs/x")
+
+    async def main(loop: VirtualLoop) -> list[int]:
+        house = House(loop, plain(200, {}, at_ms=2_000))
+        asking = [asyncio.create_task(house.ask(each)) for each in (slow, blob)]
+        seen = []
+        for _ in range(3):
+            await asyncio.sleep(1.5)
+            seen.append(house.app.in_flight)
+        await asyncio.gather(*asking)
+        return seen
+
+    assert run(main) == [1, 2, 0]
+
+
 def test_the_state_is_what_the_office_must_know() -> None:
     async def main(loop: VirtualLoop) -> None:
         pages = serving({"engine.test:8000": vllm("m1")})
