@@ -45,7 +45,7 @@ class ScriptedEngine(httpx.AsyncBaseTransport):
             raise
         return httpx.Response(
             script.status,
-            headers=_wire_headers(call, script),
+            headers=[(name.encode("latin-1"), value.encode("latin-1")) for name, value in _wire_headers(call, script)],
             stream=_ScriptedBody(self.loop, call, script),
             extensions={"http_version": b"HTTP/1.1"},
         )

@@ -78,6 +78,15 @@ def test_a_length_that_is_not_reached_is_a_broken_body() -> None:
     run(main)
 
 
+def test_a_header_may_have_any_byte() -> None:
+    async def main(loop: VirtualLoop) -> None:
+        script = Script(headers=(("x", "caf\xe9"),), reads=STREAM.reads)
+        response, _ = await call(ScriptedEngine(loop, lambda call: script))
+        assert (b"x", b"caf\xe9") in response.headers.raw
+
+    run(main)
+
+
 def test_head_has_no_body() -> None:
     async def main(loop: VirtualLoop) -> None:
         response, got = await call(ScriptedEngine(loop, lambda call: OK), "HEAD")
