@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from tests.cases import runner
-from tests.cases.__main__ import SHIPPED, load
+from tests.cases.__main__ import OWN, SHIPPED, load
 
-CASES = list(load(SHIPPED))
+CASES = [*load(SHIPPED), *load(OWN)]
 BY_MACHINE = [case for case in CASES if case.get("machine", True)]
 
 

@@ -22,4 +22,5 @@ the record, at the engine, in the metrics. The runner holds the vocabulary and n
 
 `field_cases.jsonl.gz` holds the public cases: faults that people met who run, measure or proxy LLM engines. Their
 sources are public bug reports and pull requests, named in each case; symptoms are told in our own words.
+`own_cases.jsonl.gz` holds cases of our own in the same vocabulary, for what the public ones leave out.
 """

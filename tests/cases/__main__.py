@@ -12,6 +12,7 @@ from typing import Any
 from tests.cases import runner
 
 SHIPPED = Path(__file__).parent / "field_cases.jsonl.gz"
+OWN = Path(__file__).parent / "own_cases.jsonl.gz"
 
 
 def load(path: Path) -> Iterator[dict[str, Any]]:
