@@ -81,6 +81,7 @@ def settings(case: Case, urls: list[str], folder: Path, **more: Any) -> dict[str
         "timeouts": {
             "connect_s": HOUR_S,
             "total_s": 0.0,
+            "body_s": HOUR_S,
             "first_byte_s": config.get("first_byte_timeout_ms", HOUR_S * 1e3) / 1e3,
             "idle_s": config.get("idle_timeout_ms", HOUR_S * 1e3) / 1e3,
         },
