@@ -134,9 +134,9 @@ class Exchange:
 
     # State: how far it has come. What happened is the recorder's; the rest is set once, in the order of life.
     __slots__ = (
-        "_body_limit", "_clock", "_count", "_engine", "_first_told", "_fleet", "_hearing", "_ids", "_left_ns", "_permit",
-        "_prefix", "_refused", "_rooms", "_tap", "_tenant", "_watch", "arrived", "client", "facts", "guard", "id",
-        "key", "recorder",
+        "_body_limit", "_clock", "_count", "_engine", "_first_told", "_fleet", "_hearing", "_ids", "_left_ns",
+        "_permit", "_prefix", "_refused", "_rooms", "_tap", "_tenant", "_watch", "arrived", "client", "facts", "guard",
+        "id", "key", "recorder",
     )  # fmt: skip
 
     def __init__(

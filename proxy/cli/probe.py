@@ -215,7 +215,10 @@ def _seen(answers: Sequence[Finished]) -> Seen:
         ttft_s=median((finished.timeline.first_token_ns or 0) / 1e9 for finished in answers),
         waiting_s=median(sum(phases.get(name, 0) for name in WAITS) / 1e9 for phases in waits) if told else None,
         prefill_rate=_median(
-            [bill.prefill_rate or _fresh_rate(*each) for bill, *each in zip(bills, answers, waits, strict=True)]
+            [
+                bill.prefill_rate or _fresh_rate(finished, phases)
+                for bill, finished, phases in zip(bills, answers, waits, strict=True)
+            ]
         ),
         decode_rate=_median([bill.decode_rate for bill in bills]),
         decode_span=_span([bill.decode_rate for bill in bills]),
