@@ -137,7 +137,7 @@ class RequestFacts:
     prompts: int = 1
     """Prompts in the body."""
     max_output: int | None = None
-    """Output tokens asked for at most; None: not said."""
+    """Output tokens asked for at most; None: not said, or no limit."""
     asks_usage: bool = False
     """The client itself asked for usage in the stream."""
     options: tuple[tuple[str, str], ...] = ()
@@ -145,7 +145,12 @@ class RequestFacts:
     prompt: Prompt | None = None
     """None where the body holds none, or is not read."""
     body_bytes: int = 0
-    """Size of the inference body that was looked into, read or not; 0: it passes unread. Limits alone ask for it."""
+    """Size of the inference body that was looked into, read or not; 0: it passes unread. Limits alone ask for it, and
+    for what follows."""
+    unread: str = ""
+    """Why the body that was looked into cannot be read, or not for certain; empty: it can."""
+    output_names: tuple[str, ...] = ()
+    """The names by which `max_output` is said, where engines differ in which they heed."""
 
     def promptless(self) -> "RequestFacts":
         """The same without the prompt and with a name of bounded length, as the record has it."""
@@ -189,7 +194,7 @@ class AdmissionVerdict:
     in, by whatever part of the proxy: a wrong key and an unknown model have no reason and no rule here)."""
     reason: str | None = None
     """`budget_tokens`, `rate_requests`, `rate_tokens`, `prompt_too_long`, `output_too_long`, `queue_full`,
-    `queue_deadline`, `predicted_ttft`, `concurrency`, `disconnected`; None: nothing to say."""
+    `queue_deadline`, `predicted_ttft`, `concurrency`, `disconnected`, `unreadable`; None: nothing to say."""
     rule: str | None = None
     """The rule that decided, as it stands in the configuration."""
     mode: str = "off"

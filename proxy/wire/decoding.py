@@ -34,8 +34,8 @@ def blank(data: bytes) -> bool:
 def loads(data: bytes) -> Any:
     """The JSON value in these bytes; raises `Unreadable`.
 
-    NaN and Infinity, bytes that are no UTF-8, lone surrogates and control characters are let pass, for engines write
-    them and other decoders read them. Strings come out as valid Unicode.
+    NaN and Infinity, bytes that are no UTF-8, lone surrogates, control characters and numbers of any length are let
+    pass, for engines write them and other decoders read them. Strings come out as valid Unicode.
     """
     try:
         return msgspec.json.decode(data)
@@ -43,12 +43,29 @@ def loads(data: bytes) -> Any:
         pass
     try:
         text = _mended(data)
-        value = json.loads(text, strict=False)
+        value = json.loads(text, strict=False, parse_int=_whole)
         if "\\u" not in text:  # nothing else can spell a lone surrogate
             return value
         return json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
     except (ValueError, RecursionError) as error:
         raise Unreadable(type(error).__name__) from error
+
+
+def loads_pairs(data: bytes, each: Callable[[list[tuple[str, Any]]], Any]) -> None:
+    """Goes through the same JSON and shows `each` object as it is written, the inner ones first: as name and value, of
+    which only the name is to be looked at. Raises `Unreadable`, and whatever `each` raises."""
+    try:
+        json.loads(_mended(data), strict=False, parse_int=float, object_pairs_hook=each)
+    except (ValueError, RecursionError) as error:
+        raise Unreadable(type(error).__name__) from error
+
+
+def _whole(digits: str) -> int | float:
+    """A whole number; one of more digits than the interpreter takes is as good as infinite."""
+    try:
+        return int(digits)
+    except ValueError:
+        return float(digits)
 
 
 def _mended(data: bytes) -> str:

@@ -71,9 +71,10 @@ def objects(value: object) -> list[dict[str, Any]]:
 
 def output_limit(*stated: object) -> int | None:
     """The largest of the output limits that a body states, for engines differ in which one they heed; None where none
-    is stated, or one is negative: engines take that for no limit. `999.0` and `"999"` are numbers to them."""
+    is stated, or one is less than a token: engines take -1 for no limit, and Ollama's own runner 0 too. `999.0` and
+    `"999"` are numbers to them."""
     amounts = [amount for amount in map(_amount, stated) if amount is not None]
-    if not amounts or min(amounts) < 0:
+    if not amounts or min(amounts) < 1:
         return None
     return int(min(max(amounts), _LARGEST))
 

@@ -11,6 +11,7 @@ from proxy.records import RequestFacts, Usage
 from proxy.wire.counting import RunningCount
 from proxy.wire.decoding import DONE, Shape, blank, loads
 from proxy.wire.fields import choice_count, count, first_given, output_limit
+from proxy.wire.openai import OUTPUT_LIMITS
 from proxy.wire.prompts import infill_prompt, raw_prompt
 from proxy.wire.reports import complaint, completed, llamacpp_report, llamacpp_usage
 
@@ -41,7 +42,7 @@ def read_request(found: RequestFacts, asked: dict[str, Any]) -> RequestFacts:
         found,
         n=choice_count(asked.get("n_cmpl", asked.get("n"))),
         prompts=prompts,
-        max_output=output_limit(asked.get("n_predict"), asked.get("max_tokens")),
+        max_output=output_limit(*map(asked.get, OUTPUT_LIMITS)),
         prompt=prompt,
     )
 

@@ -138,7 +138,7 @@ def usual(chunk: Chunk) -> str:
 
 
 OUTPUT_LIMITS = ("max_completion_tokens", "max_tokens", "n_predict")
-"""The last is llama.cpp's own, which it heeds here too."""
+"""All engines heed `max_tokens`; the last is llama.cpp's own, which it heeds on all of its routes."""
 
 
 def read_request(found: RequestFacts, asked: dict[str, Any]) -> RequestFacts:
@@ -151,6 +151,7 @@ def read_request(found: RequestFacts, asked: dict[str, Any]) -> RequestFacts:
         max_output=output_limit(*map(asked.get, OUTPUT_LIMITS)),
         asks_usage=mapping(asked.get("stream_options")).get("include_usage") is True,
         prompt=prompt,
+        output_names=tuple([name for name in OUTPUT_LIMITS if asked.get(name) is not None]),
     )
 
 

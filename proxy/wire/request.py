@@ -1,12 +1,14 @@
 """A request body, read into facts. Never raises, whatever the body is; it goes to the engine as it came."""
 
 import zlib
+from dataclasses import replace
 from typing import Any
 
 from proxy.records import RequestFacts
+from proxy.wire.ambiguity import doubled, respelt
 from proxy.wire.decoding import Unreadable, loads
 from proxy.wire.dialects import dialect_of
-from proxy.wire.fields import flag, mapping, objects, string
+from proxy.wire.fields import flag, mapping, string
 from proxy.wire.framing import media_type
 from proxy.wire.prompts import dumped
 from proxy.wire.routes import Route
@@ -24,32 +26,30 @@ COMPRESSED = (b"\x1f\x8b", b"\x78")
 NAME_LIMIT = 4_096
 """Characters of a model's name that are read: no path is longer (Linux' PATH_MAX), and names are kept for long."""
 
+NO_OBJECT = "it is no JSON object"
+SPELT = "it spells `{}` in other letters"
+"""Why a body cannot be read."""
+
 OPTION_LIMIT = 64
 """Characters of an option's value that are read: they are numbers and flags."""
-
-_NAMES = frozenset({
-    "content", "context", "images", "input", "max_completion_tokens", "max_tokens", "messages", "model", "options",
-    "prompt", "query", "raw", "role", "suffix", "stream", "system", "template", "thinking", "tool_calls", "tools",
-})  # fmt: skip
-"""Members of a body and of its messages on which model, prompt and limits hang, in engines written in Go."""
 
 RELOADING = ("draft_num_predict", "main_gpu", "num_batch", "num_ctx", "num_gpu", "num_thread", "use_mmap")
 """Options that make Ollama load a model anew when they change (its scheduler's own list)."""
 
 
-def read_facts(route: Route, content_type: str, body: bytes) -> RequestFacts:
+def read_facts(route: Route, content_type: str, body: bytes, *, closely: bool = False) -> RequestFacts:
     """What the request asks for. A body that cannot be read, or that engines read differently, leaves model and prompt
-    unknown."""
+    unknown, and `unread` says why.
+
+    `closely`: somebody limits what it may ask for, so it is gone through once more for whatever an engine could read in
+    it that is not read here.
+    """
     found = RequestFacts(route.dialect, route.kind, route.route)
-    if route.dialect == "passthrough" and media_type(content_type).startswith("multipart/"):
-        return found
     try:
-        plain = _inflated(body)
-        if len(plain) > VALUES_LIMIT and plain.count(b",") > VALUES_LIMIT:
-            raise Unreadable("more values than are read")
-        asked = loads(plain)
-        if not isinstance(asked, dict) or _ambiguous(asked):
-            return found
+        plain = _plain(found, content_type, body)
+        asked = _object(plain)
+        if (name := respelt(asked)) is not None:
+            return replace(found, unread=SPELT.format(name))
         found = RequestFacts(
             route.dialect,
             route.kind,
@@ -58,9 +58,11 @@ def read_facts(route: Route, content_type: str, body: bytes) -> RequestFacts:
             flag(asked.get("stream")),
             options=_options(asked),
         )
-        return dialect_of(found.dialect).read_request(found, asked) if found.route == "inference" else found
-    except (Unreadable, RecursionError, zlib.error):
-        return found
+        if found.route == "inference":
+            found = dialect_of(found.dialect).read_request(found, asked)
+        return replace(found, unread=unclear) if closely and (unclear := _unclear(asked, plain)) else found
+    except (Unreadable, RecursionError) as error:
+        return replace(found, unread=str(error) if isinstance(error, Unreadable) else "it is nested too deeply")
 
 
 def expects_stream(facts: RequestFacts) -> bool:
@@ -70,20 +72,46 @@ def expects_stream(facts: RequestFacts) -> bool:
     return facts.stream
 
 
+def _plain(found: RequestFacts, content_type: str, body: bytes) -> bytes:
+    """The body's text, where it may be read."""
+    if found.dialect == "passthrough" and media_type(content_type).startswith("multipart/"):
+        raise Unreadable("it is a form")
+    plain = _inflated(body)
+    if len(plain) > VALUES_LIMIT and plain.count(b",") > VALUES_LIMIT:
+        raise Unreadable(f"it has more than {VALUES_LIMIT:,} values")
+    return plain
+
+
 def _inflated(body: bytes) -> bytes:
     if not body.startswith(COMPRESSED):
         return body
     inflater = zlib.decompressobj(zlib.MAX_WBITS | 32)
-    plain = inflater.decompress(body, INFLATED_LIMIT)
+    try:
+        plain = inflater.decompress(body, INFLATED_LIMIT)
+    except zlib.error as error:
+        raise Unreadable("it cannot be inflated") from error
     if inflater.unconsumed_tail or inflater.unused_data:
-        raise Unreadable("inflates to more than is read")
+        raise Unreadable("it inflates to more than is read")
     return plain
 
 
-def _ambiguous(asked: dict[str, Any]) -> bool:
-    """Whether a name is spelt so that one engine reads it and another does not: Go takes `Messages` for `messages`."""
-    places = (asked, *objects(asked.get("messages")))
-    return any(name not in _NAMES and name.casefold() in _NAMES for place in places for name in place)
+def _object(plain: bytes) -> dict[str, Any]:
+    try:
+        asked = loads(plain)
+    except Unreadable as error:
+        raise Unreadable(NO_OBJECT) from error
+    if not isinstance(asked, dict):
+        raise Unreadable(NO_OBJECT)
+    return asked
+
+
+def _unclear(asked: dict[str, Any], plain: bytes) -> str:
+    """Why the members of this body do not mean the same to all engines; empty: they do."""
+    if (name := respelt(asked, inside=True)) is not None:
+        return SPELT.format(name)
+    if (name := doubled(plain)) is not None:
+        return f"it has `{name}` twice" if name else "it has a member twice"
+    return ""
 
 
 def _model(found: RequestFacts, asked: dict[str, Any]) -> str | None:

@@ -9,6 +9,7 @@ from proxy.events import NOTHING, Event, Frame
 from proxy.records import RequestFacts
 from proxy.wire.decoding import DONE, Shape, blank, loads
 from proxy.wire.fields import mapping, objects, output_limit, text
+from proxy.wire.openai import OUTPUT_LIMITS
 from proxy.wire.prompts import responses_prompt
 from proxy.wire.reports import complaint, completed, llamacpp_report, llamacpp_usage, responses_usage, vllm_report
 
@@ -38,7 +39,9 @@ _SAID = Shape(Said)
 
 def read_request(found: RequestFacts, asked: dict[str, Any]) -> RequestFacts:
     """What a body of Responses asks for."""
-    return replace(found, max_output=output_limit(asked.get("max_output_tokens")), prompt=responses_prompt(asked))
+    names = tuple([name for name in ("max_output_tokens", *OUTPUT_LIMITS) if asked.get(name) is not None])
+    limit = output_limit(*map(asked.get, names))
+    return replace(found, max_output=limit, prompt=responses_prompt(asked), output_names=names)
 
 
 class Responses:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.wire.decoding import PIECE, Shape, Unreadable, loads
+from proxy.wire.decoding import PIECE, Shape, Unreadable, loads, loads_pairs
 
 
 class Inner(msgspec.Struct):
@@ -39,6 +39,8 @@ def test_json_as_it_should_be():
         pytest.param(b'"a\nb"', "a\nb", id="control character"),
         pytest.param(b"\xef\xbb\xbf1", 1, id="byte order mark"),
         pytest.param(b"1" + b"0" * 400, 10**400, id="huge number"),
+        pytest.param(b"[" + b"1" * 5_000 + b"]", [float("inf")], id="more digits than anybody reads"),
+        pytest.param(rb'["\ud800",-' + b"1" * 5_000 + b"]", ["?", float("-inf")], id="the same beside what is mended"),
     ],
 )
 def test_what_other_decoders_read_is_read(data, value):
@@ -50,13 +52,24 @@ def test_what_is_mended_a_piece_at_a_time_is_the_same():
     assert loads(b'"' + text.encode() + b'\xff"') == text + "\ufffd"
 
 
+def test_objects_are_shown_as_they_are_written():
+    shown = []
+    loads_pairs(
+        b'\xef\xbb\xbf{"a":[{"b":NaN},{"c":' + b"1" * 5_000 + b'}],"a":"\xff"}', lambda pairs: shown.append(pairs)
+    )
+    assert [[name for name, _ in pairs] for pairs in shown] == [["b"], ["c"], ["a", "a"]]
+    with pytest.raises(Unreadable):
+        loads_pairs(b"{", dict)
+
+
 def test_strings_are_valid_unicode():
     assert loads(rb'{"\udc00":"\ud800x"}') == {"?": "?x"}
     assert str(loads(b"[NaN]")) == "[nan]"
 
 
 @pytest.mark.parametrize(
-    "data", [b"", b" ", b"{", b"[DONE]", b"{'a':1}", b"[" * 200_000, b'{"a":' * 50_000, b"1" * 5_000, b"\xff\xfe"]
+    "data",
+    [b"", b" ", b"{", b"[DONE]", b"{'a':1}", b"[" * 200_000, b'{"a":' * 50_000, b"1" * 5_000 + b"x", b"\xff\xfe"],
 )
 def test_what_is_no_json_is_unreadable(data):
     with pytest.raises(Unreadable):

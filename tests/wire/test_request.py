@@ -16,9 +16,13 @@ HI = {"messages": [{"role": "user", "content": "hi"}]}
 HELLO = Prompt((Message("user", (Part("text", "hi"),)),))
 
 
-def facts(path: str, body: object) -> RequestFacts:
+def facts(path: str, body: object, *, closely: bool = False) -> RequestFacts:
     raw = body if isinstance(body, bytes) else json.dumps(body).encode()
-    return read_facts(classify("POST", path), "application/json", raw)
+    return read_facts(classify("POST", path), "application/json", raw, closely=closely)
+
+
+def unread(dialect: str, kind: str, why: str, route: str = "inference") -> RequestFacts:
+    return RequestFacts(dialect, kind, route, unread=why)
 
 
 def test_a_chat_request_says_what_it_wants():
@@ -33,6 +37,7 @@ def test_a_chat_request_says_what_it_wants():
         max_output=9,
         asks_usage=True,
         prompt=HELLO,
+        output_names=("max_tokens",),
     )
 
 
@@ -70,6 +75,13 @@ def test_a_chat_request_says_what_it_wants():
         pytest.param("/completion", {"prompt": "a", "n_predict": -1, "n": 3}, {"max_output": None, "n": 3}),
         pytest.param("/infill", {"input_prefix": "a"}, {"prompt": Prompt(texts=("a",)), "prompts": 1}, id="infill"),
         pytest.param("/v1/responses", {"input": "a", "max_output_tokens": 4}, {"max_output": 4}, id="responses"),
+        pytest.param(
+            "/v1/responses",
+            {"input": "a", "max_output_tokens": 4, "n_predict": 9},
+            {"max_output": 9, "output_names": ("max_output_tokens", "n_predict")},
+            id="llama.cpp's own in responses",
+        ),
+        pytest.param("/completion", {"max_completion_tokens": 9, "n_predict": 4}, {"max_output": 9}, id="an alias"),
         pytest.param("/v1/messages", {**HI, "max_tokens": 4, "stream": False}, {"max_output": 4, "stream": False}),
         pytest.param(
             "/generate",
@@ -110,7 +122,25 @@ def test_options_that_reload_a_model_have_a_fixed_order():
     ],
 )
 def test_names_that_one_engine_reads_and_another_does_not_leave_model_and_prompt_unknown(body):
-    assert facts("/api/chat", body) == RequestFacts("ollama", "chat", "inference")
+    found = facts("/api/chat", body)
+    assert found == unread("ollama", "chat", found.unread)
+    assert found.unread.endswith("in other letters")
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (b'{"model":"m","messages":[],"options":{"num_predict":9},"options":{}}', "it has `options` twice"),
+        (b'{"model":"m","messages":[],"x":{"y":1,"y":2}}', "it has a member twice"),
+        (b'{"model":"m","messages":[{"content":[{"Text":"hi"}]}]}', "it spells `text` in other letters"),
+        (b'{"model":"m","messages":[],"zzz":' + b"1" * 5_000 + b"}", ""),
+    ],
+    ids=["options", "elsewhere", "inside", "huge number"],
+)
+def test_what_engines_may_read_differently_is_said_where_somebody_looks_closely(body, why):
+    usual, close = facts("/api/chat", body), facts("/api/chat", body, closely=True)
+    assert (usual.unread, close.unread) == ("", why)
+    assert (close.model, close.prompt) == (usual.model, usual.prompt) == ("m", usual.prompt)
 
 
 def test_other_names_may_be_spelt_as_they_like():
@@ -165,7 +195,9 @@ def test_a_model_name_is_kept_as_sent():
 @pytest.mark.parametrize("path", [CHAT, "/api/generate", "/v1/messages", "/nobody/knows"])
 def test_a_body_that_is_no_object_leaves_all_unknown(path, body):
     route = classify("POST", path)
-    assert facts(path, body) == RequestFacts(route.dialect, route.kind, route.route)
+    found = facts(path, body)
+    assert found == unread(route.dialect, route.kind, found.unread, route.route)
+    assert found.unread in ("it is no JSON object", "it cannot be inflated")
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, zlib.compress])
@@ -175,7 +207,7 @@ def test_a_compressed_body_is_read_from_a_copy(pack):
 
 def test_a_body_that_inflates_without_end_is_not_read():
     bomb = gzip.compress(b'{"model":"m","x":"' + b" " * (65 << 20) + b'"}', compresslevel=1)
-    assert facts(CHAT, bomb).model is None
+    assert facts(CHAT, bomb) == unread("openai", "chat", "it inflates to more than is read")
 
 
 def test_numbers_and_strings_that_are_not_quite_json_are_read():
@@ -188,12 +220,16 @@ def test_tools_too_deep_to_write_leave_the_prompt_unknown():
     # Deep enough to be read and too deep to be written, if any depth is; nothing is raised at any.
     for depth in (300, 900, 990, 2_000, 100_000):
         body = b'{"model":"m","tools":[' + b"[" * depth + b"]" * depth + b"]}"
-        assert facts(CHAT, body).dialect == "openai"
+        found = facts(CHAT, body)
+        assert found.dialect == "openai"
+        assert (found.prompt is None) == bool(found.unread)
 
 
 def test_a_form_is_not_read_and_a_body_without_a_prompt_has_none():
     route = classify("POST", "/v1/audio/transcriptions")
-    assert read_facts(route, "multipart/form-data; boundary=x", b'{"model":"m"}').model is None
+    assert read_facts(route, "multipart/form-data; boundary=x", b'{"model":"m"}') == unread(
+        "passthrough", "audio", "it is a form"
+    )
     assert read_facts(route, "application/json", b'{"model":"m"}') == RequestFacts(
         "passthrough", "audio", "inference", model="m"
     )
@@ -213,21 +249,21 @@ def test_what_is_not_said_about_streaming_is_the_dialects_default(path, stream, 
     assert expects_stream(facts(path, {} if stream is None else {"stream": stream})) is expected
 
 
-@given(st.sampled_from(sorted(INFERENCE)), st.data())
-def test_no_body_raises(path, data):
+@given(st.sampled_from(sorted(INFERENCE)), st.data(), st.booleans())
+def test_no_body_raises(path, data, closely):
     names = ["model", "messages", "prompt", "input", "tools", "n", "stream", "options", "system", "images", "text"]
     names += ["stream_options", "sampling_params", "context", "raw", "input_ids", "query", "documents", "content"]
     body = data.draw(st.dictionaries(st.sampled_from(names), JSON))
-    found = facts(path, json.dumps(body).encode())
+    found = facts(path, json.dumps(body).encode(), closely=closely)
     assert found.n >= 1
     assert found.prompts >= 1
 
 
 @given(st.binary(max_size=40))
 def test_no_bytes_raise(body):
-    assert read_facts(Route("openai", "chat", "inference"), "", body).dialect == "openai"
+    assert read_facts(Route("openai", "chat", "inference"), "", body, closely=True).dialect == "openai"
 
 
 def test_a_body_of_more_values_than_any_prompt_is_not_read():
     body = b'{"model":"m","x":[' + b"0," * VALUES_LIMIT + b"0]}"
-    assert facts(CHAT, body) == RequestFacts("openai", "chat", "inference")
+    assert facts(CHAT, body) == unread("openai", "chat", "it has more than 1,000,000 values")
