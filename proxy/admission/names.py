@@ -5,6 +5,12 @@ engines are held to that: no engine tells two models apart by these alone, and a
 """
 
 import re
+from hashlib import blake2b
+
+LONGEST = 128
+"""Characters of a name that counters are kept under; the whole of a longer one lives on in a hash."""
+
+HASH_BYTES = 8
 
 REGISTRY, NAMESPACE, TAG = "registry.ollama.ai/", "library/", ":latest"
 """What Ollama adds where a name leaves it out."""
@@ -15,6 +21,14 @@ _NAME = re.compile(rf"(?:(?:.*://)?{re.escape(REGISTRY)})?(?:{NAMESPACE})?(.*?)(
 def shortest(model: str) -> str:
     """The model's name in small letters, without what may be left out."""
     return _NAME.sub(r"\1", model.casefold(), count=1)
+
+
+def short(name: str) -> str:
+    """A name of bounded length that stands for this one alone."""
+    if len(name) <= LONGEST:
+        return name
+    hashed = blake2b(name.encode("utf-8", "surrogatepass"), digest_size=HASH_BYTES).hexdigest()
+    return f"{name[: LONGEST - 2 * HASH_BYTES - 1]}~{hashed}"
 
 
 def spellings(name: str) -> list[str]:

@@ -1,5 +1,6 @@
 import json
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -48,10 +49,36 @@ def test_an_end_in_a_later_window_changes_nothing_there() -> None:
     assert budget.remaining(HOUR_S) == 100
 
 
-def test_a_clock_that_is_put_back_gives_nobody_an_hour_twice() -> None:
+def test_a_clock_that_is_put_back_a_little_gives_nobody_an_hour_twice() -> None:
     budget = Budget(100, HOUR_S)
     budget.charge(TEN, 100)
     assert budget.remaining(TEN - 10) == 0
+    assert budget.wait_s(TEN - 10, 1) == HOUR_S + 10
+    assert budget.remaining(TEN + HOUR_S) == 100
+
+
+def test_a_window_of_a_clock_that_had_jumped_is_void() -> None:
+    budget = Budget(100, HOUR_S)
+    ahead = budget.charge(TEN + 999 * HOUR_S, 100)
+    assert budget.wait_s(TEN, 100) == 0
+    budget.charge(TEN, 30)
+    budget.settle(ahead, 100, 500)
+    assert budget.remaining(TEN) == 70
+    kept = Budget(100, HOUR_S)
+    kept.restore({"window": 10 + 999, "used": 100})
+    assert kept.remaining(TEN) == 100
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [{}, {"window": 1}, {"used": 1}, {"window": -1, "used": 0}, {"window": 1, "used": -10}, {"window": "1", "used": 1},
+     {"window": 1, "used": 1.5}, {"window": True, "used": 1}, {"window": 10**400, "used": 1}],
+)  # fmt: skip
+def test_what_it_never_kept_is_not_taken_up(odd: dict[str, object]) -> None:
+    budget = Budget(100, HOUR_S)
+    with pytest.raises(ValueError, match="no window"):
+        budget.restore(odd)
+    assert budget.remaining(TEN) == 100
 
 
 def test_a_restart_goes_on_in_the_same_window_and_forgets_an_old_one() -> None:
@@ -61,9 +88,16 @@ def test_a_restart_goes_on_in_the_same_window_and_forgets_an_old_one() -> None:
     again.restore(json.loads(json.dumps(budget.to_dict())))
     assert again.remaining(TEN + 1) == 30
     assert again.remaining(TEN + HOUR_S) == 100
-    assert not budget.idle(TEN)
-    assert budget.idle(TEN + HOUR_S)
     assert repr(again) == "<Budget 0 of 100 in 3600 s>"
+
+
+def test_a_budget_is_idle_when_nothing_is_used_and_nothing_is_to_be_settled() -> None:
+    budget = Budget(100, HOUR_S)
+    charge = budget.charge(TEN, 0)
+    assert (budget.idle(TEN), budget.unused) == (False, True)
+    budget.settle(charge, 0, 70)
+    assert (budget.idle(TEN), budget.unused) == (False, False)
+    assert budget.idle(TEN + HOUR_S)
 
 
 @given(st.lists(st.tuples(st.integers(0, 2000), st.integers(0, 60), st.integers(0, 90)), max_size=30))

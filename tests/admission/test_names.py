@@ -1,6 +1,6 @@
 import pytest
 
-from proxy.admission.names import shortest, spellings
+from proxy.admission.names import LONGEST, short, shortest, spellings
 
 
 @pytest.mark.parametrize(
@@ -39,3 +39,12 @@ def test_a_name_has_all_spellings_that_a_pattern_may_have() -> None:
 def test_every_spelling_leads_back_to_the_name() -> None:
     for name in ("m", "m:7b", "user/m", "user/m:7b"):
         assert {shortest(each) for each in spellings(name)} == {name}
+
+
+def test_a_name_is_kept_in_bounded_length_and_stands_for_itself_alone() -> None:
+    assert short("m" * LONGEST) == "m" * LONGEST
+    longer = [short("m" * LONGEST + str(n)) for n in range(100)]
+    assert {len(name) for name in longer} == {LONGEST}
+    assert len(set(longer)) == 100
+    assert all(name.startswith("mmmm") for name in longer)
+    assert len(short("\ud800" * 4_096)) == LONGEST
