@@ -106,7 +106,7 @@ def test_vllm_is_asked_where_prompts_are_to_be_spelt() -> None:
 def test_without_counting_nothing_is_counted_learnt_or_kept() -> None:
     desk = Furniture(Tokens(count=False)).desk(nobody)
     desk.serves("vllm")
-    desk.restore({"new": {}})
+    assert desk.restore({"new": 5}) == 0
     assert asyncio.run(desk.count(asking("new"), b"{}")) is None
     desk.learn(asking("new"), None, Usage(prompt_tokens=3))
     assert (desk.snapshot(), desk.to_dict()) == ({}, {})

@@ -89,6 +89,9 @@ SEASONED, SAMPLED = 256, 4
 """Answers after which only every fourth of those that lie in their band moves the weights: an update takes 60 us, and
 tells little that was not known. A surprise always does."""
 
+LARGEST = 1e12
+"""No number of a calibration comes near it."""
+
 DRIFT = 0.05
 """Weight of the newest answer in the smoothed drift: about the last forty count."""
 
@@ -195,11 +198,11 @@ class Calibration:
             row[i] += WALK * _VARIANCE[i]
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it as JSON, to be kept over a restart."""
+        """All of it as JSON, to be kept over a restart. What is learnt later does not change it."""
         return {
             "features": list(FEATURES),
-            "weights": self._weights,
-            "covariance": self._covariance,
+            "weights": list(self._weights),
+            "covariance": list(self._covariance),
             "errors": list(self._errors),
             "answers": self.answers,
             "drift": self.drift,
@@ -212,16 +215,31 @@ class Calibration:
 
     @classmethod
     def from_dict(cls, kept: dict[str, Any]) -> "Calibration":
-        """What `to_dict` gave; `readable` says whether it can be."""
+        """What `to_dict` gave; `readable` says whether it can be. Raises ValueError for what it never gave."""
         self = cls()
-        self._weights = [float(weight) for weight in kept["weights"]]
-        self._covariance = [[float(entry) for entry in row] for row in kept["covariance"]]
-        for error in kept["errors"]:
-            self._keep(float(error))
-        self.answers = int(kept["answers"])
-        self.drift = float(kept["drift"])
+        self._weights = _numbers(kept.get("weights"), len(FEATURES))
+        self._covariance = [_numbers(row, len(FEATURES)) for row in _items(kept.get("covariance"), len(FEATURES))]
+        for error in _numbers(kept.get("errors")):
+            self._keep(error)
+        answers, (self.drift,) = kept.get("answers"), _numbers([kept.get("drift")])
+        if type(answers) is not int or answers < 0 or any(row[i] < 0 for i, row in enumerate(self._covariance)):
+            raise ValueError("no calibration")
+        self.answers = answers
         self._width = self._drawn_width()
         return self
+
+
+def _items(kept: object, size: int | None = None) -> list[Any]:
+    if not isinstance(kept, list) or len(kept) != (len(kept) if size is None else size):
+        raise ValueError("no list of this size")
+    return kept
+
+
+def _numbers(kept: object, size: int | None = None) -> list[float]:
+    numbers = _items(kept, size)
+    if not all(type(each) in (int, float) and -LARGEST < each < LARGEST for each in numbers):
+        raise ValueError("no list of numbers")
+    return [float(each) for each in numbers]
 
 
 def _square(deviation: tuple[float, float], n: float) -> float:

@@ -4,11 +4,13 @@ One desk per engine, for calibration belongs to what an engine serves. Desks sha
 once however many engines there are.
 """
 
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
+from itertools import islice
 from typing import Any
 
-from proxy.records import Prompt, RequestFacts, TokenCount, Usage
+from proxy.records import NAME_CHARS, Prompt, RequestFacts, TokenCount, Usage
 from proxy.tokens.calibration import Calibration
 from proxy.tokens.exact import Question, question, read
 from proxy.tokens.meter import Meter, at_once
@@ -17,10 +19,14 @@ from proxy.tokens.shapes import NOTHING
 from proxy.tokens.truncation import truncated
 
 MODELS = 256
-"""Models that are calibrated at most; the one that was first makes room."""
+"""Models that are calibrated at most. Of the half that was taught longest ago the least taught one makes room: clients
+invent names, and a crowd of them comes and goes without pushing out what a real model learnt."""
 
 MANY = 2_048
 """Messages and parts that are gone through on the loop: each takes 0.5 us."""
+
+TEMPLATE = 16_384
+"""Tokens that a template may add to what was sent, at the very most: pages of rules about tools."""
 
 UNSEEN_PART = 4_096
 """Tokens that an image, a sound or a part of unknown kind may cost: they widen the band upwards. Vision models take 64
@@ -58,7 +64,7 @@ def unheard(ids: bytes) -> None:
 class Desk:
     """Counts prompts for one engine, and learns from its answers.
 
-    State: a calibration per model that has answered.
+    State: a calibration per model that has answered, the one that was taught last at the end.
     """
 
     __slots__ = ("_ask", "_asks", "_calibrations", "_default", "_kind", "_meters", "_named", "_untaught")
@@ -84,7 +90,7 @@ class Desk:
         self._asks = asks
         self._untaught = Calibration()
         self._named = Calibration(NAMED_TRUST)
-        self._calibrations: dict[str, Calibration] = {}
+        self._calibrations: OrderedDict[str, Calibration] = OrderedDict()
 
     def serves(self, kind: str) -> None:
         """The engine is of this kind, as was found out."""
@@ -114,10 +120,9 @@ class Desk:
         truth = usage.prompt_tokens if usage is not None else None
         if count is None or truth is None or not count.sample or truncated(count, truth):
             return
-        model = facts.model or ""
-        calibration = self._calibrations.get(model)
-        if calibration is None:
-            calibration = self._admit(model)
+        model = _name(facts.model)
+        calibration = self._calibrations.get(model) or self._admit(model)
+        self._calibrations.move_to_end(model)
         if not calibration.confirms(count.n, count.low, count.high, truth):
             calibration.learn(count.sample, truth)
 
@@ -132,12 +137,24 @@ class Desk:
             for model, calibration in self._calibrations.items()
         }
 
-    def restore(self, kept: dict[str, Any]) -> None:
+    def restore(self, kept: object) -> int:
         """Go on from what `to_dict` gave. What was learnt with another vocabulary, or by a version with other features,
-        is left out."""
-        for model, one in kept.items():
-            if one.get("vocabulary") == self._meter(model).vocabulary and Calibration.readable(one):
-                self._calibrations[model] = Calibration.from_dict(one)
+        is left out. Returns how many things were odd, and left out too."""
+        return sum(not self._restored(model, one) for model, one in kept.items()) if isinstance(kept, dict) else 1
+
+    def _restored(self, model: str, one: object) -> bool:
+        """Whether this was a calibration; it is kept if it can be used."""
+        if not isinstance(one, dict):
+            return False
+        if one.get("vocabulary") != self._meter(model).vocabulary or not Calibration.readable(one):
+            return True
+        try:
+            calibration = Calibration.from_dict(one)
+        except ValueError:
+            return False
+        if len(self._calibrations) < MODELS:
+            self._calibrations[_name(model)] = calibration
+        return True
 
     def _band(self, model: str | None, numbers: Sample, said: int | None) -> tuple[tuple[int, int, int], str]:
         """The count with its lower and upper bound, and how it was found."""
@@ -150,12 +167,14 @@ class Desk:
         return band, "calibrated" if calibration.learnt else "estimated"
 
     async def _said(self, facts: RequestFacts, body: bytes, spell: Spell) -> int | None:
-        """The engine's own count, where it is asked, can tell, and answers."""
+        """The engine's own count, where it is asked, can tell, and answers with what the prompt can have."""
         asked = question(self._kind, facts, body) if self._asks(self._kind, facts) else None
         answer = await self._ask(asked) if asked is not None else None
-        if answer is None:
+        if asked is None or answer is None:
             return None
         told = read(answer)
+        if told.tokens is None or not 0 <= told.tokens <= _most(facts, asked):
+            return None
         if told.ids:
             spell(told.ids)
         return told.tokens
@@ -165,14 +184,28 @@ class Desk:
 
     def _calibration(self, model: str | None) -> Calibration:
         named = self._meter(model) is not self._default
-        return self._calibrations.get(model or "") or (self._named if named else self._untaught)
+        return self._calibrations.get(_name(model)) or (self._named if named else self._untaught)
 
     def _admit(self, model: str) -> Calibration:
         """A place for a model that answers for the first time."""
         if len(self._calibrations) >= MODELS:
-            del self._calibrations[next(iter(self._calibrations))]
+            old = islice(self._calibrations, MODELS // 2)
+            del self._calibrations[min(old, key=lambda name: self._calibrations[name].answers)]
         named = self._meter(model) is not self._default
         return self._calibrations.setdefault(model, Calibration(NAMED_TRUST if named else 1.0))
+
+
+def _name(model: str | None) -> str:
+    """The name under which a model is calibrated."""
+    return (model or "")[:NAME_CHARS]
+
+
+def _most(facts: RequestFacts, asked: Question) -> int:
+    """Tokens that the prompt of this question has at most: one a byte, what a template adds, and what shows nothing of
+    its length."""
+    messages = facts.prompt.messages if facts.prompt is not None else ()
+    unseen = sum(part.kind != "text" for message in messages for part in message.parts)
+    return len(asked.body) + TEMPLATE + UNSEEN_PART * unseen
 
 
 def _token_count(

@@ -1,5 +1,6 @@
 import gzip
 import json
+import math
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -173,6 +174,29 @@ def test_what_is_kept_as_json_goes_on_as_if_nothing_had_happened(answers: int) -
 def test_what_was_kept_with_other_features_is_not_readable() -> None:
     assert not Calibration.readable({"features": ["tokens"]})
     assert not Calibration.readable({})
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"weights": None}, {"weights": [1.0]}, {"weights": [math.nan] * len(FEATURES)}, {"covariance": 5},
+        {"covariance": [[1.0] * len(FEATURES)]}, {"covariance": [[-1.0] * len(FEATURES)] * len(FEATURES)},
+        {"covariance": [5] * len(FEATURES)}, {"errors": ["1"]}, {"errors": [10**400]}, {"errors": {}}, {"answers": -1},
+        {"answers": "many"}, {"answers": None}, {"drift": None}, {"drift": math.inf}, {"drift": True},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_it_never_kept_is_not_taken_up(odd: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match="no "):
+        Calibration.from_dict(taught(1.3, 12).to_dict() | odd)
+
+
+def test_what_is_kept_is_not_changed_by_what_is_learnt_later() -> None:
+    one = taught(1.3, 12)
+    kept = one.to_dict()
+    before = json.dumps(kept)
+    one.learn(english(77), 120)
+    assert json.dumps(kept) == before
 
 
 def test_every_feature_has_a_prior_and_the_quantile_can_be_reached() -> None:

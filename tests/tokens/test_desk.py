@@ -5,7 +5,7 @@ from typing import TypeVar
 
 import pytest
 
-from proxy.records import Call, Message, Part, Prompt, RequestFacts, TokenCount, Usage
+from proxy.records import NAME_CHARS, Call, Message, Part, Prompt, RequestFacts, TokenCount, Usage
 from proxy.tokens.cache import Cache
 from proxy.tokens.desk import MANY, MODELS, UNSEEN_PART, Desk, always, never
 from proxy.tokens.exact import Question
@@ -157,19 +157,69 @@ def test_what_was_learnt_otherwise_is_left_out() -> None:
     assert other.snapshot() == newer.snapshot() == {}
 
 
-def test_a_crowd_of_models_keeps_to_its_limit() -> None:
-    desk, asked = Desk(meter()), facts(texts("Say hi"))
+def crowd(desk: Desk, count: int) -> None:
+    asked = facts(texts("Say hi"))
     counted = asyncio.run(desk.count(asked))
-    for n in range(MODELS + 5):
-        desk.learn(facts(texts("Say hi"), f"m{n}"), counted, Usage(prompt_tokens=2))
+    for n in range(count):
+        desk.learn(facts(texts("Say hi"), f"made-up-{n}"), counted, Usage(prompt_tokens=2))
+
+
+def test_a_crowd_of_models_keeps_to_its_limit_and_a_real_one_keeps_what_it_learnt() -> None:
+    desk = Desk(meter())
+    taught(desk, 12, "real")
+    crowd(desk, MODELS + 50)
     assert len(desk.snapshot()) == MODELS
-    assert "m0" not in desk.snapshot()
+    assert desk.snapshot()["real"]["answers"] == 12
+    assert "made-up-0" not in desk.snapshot()
+    assert f"made-up-{MODELS + 49}" in desk.snapshot()
+
+
+def test_a_newcomer_has_time_to_learn_whatever_the_old_ones_have_learnt() -> None:
+    desk = Desk(meter())
+    for _ in range(3):
+        crowd(desk, MODELS)
+    taught(desk, 1, "new")
+    crowd(desk, MODELS // 4)
+    taught(desk, 1, "newer")
+    assert desk.snapshot()["new"]["answers"] == desk.snapshot()["newer"]["answers"] == 1
+
+
+def test_a_name_of_any_length_is_calibrated_under_a_bounded_one() -> None:
+    desk = Desk(meter())
+    taught(desk, 10, "m" * 4_096)
+    assert list(desk.snapshot()) == ["m" * NAME_CHARS]
+    assert count(chat(SAY_HI), desk, model="m" * 4_096).how == "calibrated"
+
+
+def test_odd_things_are_left_out_and_counted_and_the_rest_is_taken_up() -> None:
+    desk, again = Desk(meter()), Desk(meter())
+    taught(desk, 1)
+    good = desk.to_dict()["m1"]
+    odd = {"a": 5, "b": [1], "c": good | {"weights": [1]}, "d": None}
+    assert again.restore({**odd, "other version": {"vocabulary": "cl100k_base"}, "m1": good}) == len(odd)
+    assert list(again.snapshot()) == ["m1"]
+    assert [again.restore(kept) for kept in (5, None, [1])] == [1] * 3
+
+
+def test_no_more_is_taken_up_than_there_is_room_for() -> None:
+    desk, again = Desk(meter()), Desk(meter())
+    taught(desk, 1)
+    assert again.restore({f"m{n}": desk.to_dict()["m1"] for n in range(MODELS + 9)}) == 0
+    assert len(again.snapshot()) == MODELS
 
 
 @pytest.mark.parametrize(
     ("answer", "how", "n"),
-    [(b'{"count": 41}', "exact", 41), (None, "estimated", 9), (b"<html>", "estimated", 9)],
-    ids=["says", "refuses", "rambles"],
+    [
+        (b'{"count": 41}', "exact", 41),
+        (b'{"count": 0}', "exact", 0),
+        (None, "estimated", 9),
+        (b"<html>", "estimated", 9),
+        (b'{"count": -1000000}', "estimated", 9),
+        (b'{"count": 1000000}', "estimated", 9),
+        (b'{"input_tokens": 1e300}', "estimated", 9),
+    ],
+    ids=["says", "nothing", "refuses", "rambles", "less than nothing", "more than was sent", "more than anything"],
 )
 def test_an_engine_that_is_asked_makes_the_count_exact(answer: bytes | None, how: str, n: int) -> None:
     asked: list[Question] = []
