@@ -39,6 +39,11 @@ class Event(NamedTuple):
     """Token ids of choice 0's output, where the client asked for them. Handed on, never stored."""
 
 
+LONG_TOKEN = 8
+"""Characters that a token of plain text has at most, taken over a whole answer: vocabularies of 32 k to 256 k tokens
+have 3 to 5."""
+
+
 class Said(NamedTuple):
     """An answer, as far as it was seen. Handed on, never stored."""
 
@@ -47,6 +52,11 @@ class Said(NamedTuple):
     """The same as token ids, where they were asked for; empty: not known."""
     prompt: bytes = b""
     """The prompt's token ids as the engine says them, in JSON; empty: not said, or nothing that was not known."""
+
+    @property
+    def tokens(self) -> int:
+        """Tokens that this is at least."""
+        return max(len(self.ids), len(self.text) // LONG_TOKEN)
 
 
 NOTHING = Event()

@@ -37,13 +37,14 @@ PERMIT_ENDS = {
     Outcome.COMPLETED: "success",
     Outcome.ENGINE_UNREACHABLE: "withdrawn",
     Outcome.ENGINE_OVERLOADED: "dropped",
+    Outcome.ENGINE_REJECTED: "rejected",
     Outcome.ENGINE_ERROR: "dropped",
     Outcome.ENGINE_TIMEOUT: "dropped",
     Outcome.ENGINE_STALLED: "dropped",
     Outcome.TRUNCATED: "dropped",
 }
-"""How the permit ends; any other outcome says nothing about the engine: `ignore`. What never reached an engine is given
-back whole."""
+"""How the permit ends; any other outcome says nothing about the engine: `ignore`. What never reached an engine is
+`withdrawn`, whatever the outcome, and given back whole."""
 LEFT_THE_LINE = AdmissionVerdict("queued", "disconnected", mode="enforce")
 """The verdict of a request that ended in line at the door."""
 
@@ -390,8 +391,10 @@ class Exchange:
         if engine is not None:
             rivals = engine.inflight.rivals(self.key)
             evidence = engine.ended(self.key, _answered(now, ended, timeline), recorder.report)
+        said = self._hearing.said()
         if permit is not None:
-            permit.ended(PERMIT_ENDS.get(outcome, "ignore"), recorder.usage)
+            how = "withdrawn" if timeline.dispatched_ns is None else PERMIT_ENDS.get(outcome, "ignore")
+            permit.ended(how, recorder.usage, max(recorder.token_events, said.tokens))
         finished = Finished(
             id=self.id,
             engine=engine.name if engine is not None else "",
@@ -409,7 +412,7 @@ class Exchange:
             error=why or None,
             findings=("not_observed",) if self._tap is not None and self._tap.blind is not None else (),
         )
-        self._rooms.leave(engine, self.key, self.facts, finished, self._hearing.said(), rivals)
+        self._rooms.leave(engine, self.key, self.facts, finished, said, rivals)
 
 
 def _unadmitted(outcome: Outcome) -> AdmissionVerdict:

@@ -66,8 +66,9 @@ class Permit(Protocol):
         """The prompt has been read."""
         ...
 
-    def ended(self, how: str, usage: Usage | None) -> None:
-        """`success`, `ignore`, `dropped` or `withdrawn`; the first call counts."""
+    def ended(self, how: str, usage: Usage | None, written: int = 0) -> None:
+        """`success`, `ignore`, `dropped`, `rejected` or `withdrawn`; `written`: output tokens that were seen at least.
+        The first call counts."""
         ...
 
 
@@ -111,8 +112,8 @@ class Desk(Protocol):
         """What was learnt, as JSON."""
         ...
 
-    def restore(self, kept: dict[str, Any]) -> None:
-        """Go on from what `to_dict` gave."""
+    def restore(self, kept: object) -> int:
+        """Go on from what `to_dict` gave. Returns how many things were odd, and left out."""
         ...
 
 

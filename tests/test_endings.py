@@ -190,7 +190,7 @@ ROWS = [
     Row("no_connection_in_time", Outcome.ENGINE_UNREACHABLE, "withdrawn", Script(ending="unroutable"), 504),
     Row("engine_says_429", Outcome.ENGINE_OVERLOADED, "dropped", refusal(429), 429),
     Row("engine_says_503", Outcome.ENGINE_OVERLOADED, "dropped", refusal(503), 503),
-    Row("engine_says_404", Outcome.ENGINE_REJECTED, "ignore", refusal(404), 404),
+    Row("engine_says_404", Outcome.ENGINE_REJECTED, "rejected", refusal(404), 404),
     Row("engine_says_500", Outcome.ENGINE_ERROR, "dropped", refusal(500), 500),
     Row("error_event", Outcome.ENGINE_ERROR, "dropped", stream((10, chunk("a")), (20, ERROR), (21, DONE))),
     Row(

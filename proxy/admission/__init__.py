@@ -7,7 +7,11 @@
     budget      a sum: so many tokens an hour or a day, over restarts
     slots       a number at once
     sizes       longest prompt, longest output, the engine's window: no state
+    counters    all counters of one sort: bounded in number, gone when idle
+    hold        what one request has taken, until it is settled
     limits      all rules together: weigh a request, take what it needs, give back what it did not use
+    permit      leave to be at the engine, and what it comes to
+    turns       who of those that wait is next
     refusals    a denial as the error that a client understands
     quota       `x-ratelimit-*`
     tenants     who asks: an API key, a header from a trusted network, or nobody

@@ -1,9 +1,13 @@
 """One request, as limits see it, and why a limit denies it."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
-from proxy.admission.names import shortest
+from proxy.admission.names import short, shortest
 from proxy.records import RequestFacts, TokenCount
+
+OTHERS = "(others)"
+"""The model under whose name all share a counter that have none of their own."""
 
 TOKEN_BYTES = 4
 """Bytes a token of plain text in UTF-8: what is charged for a prompt that cannot be read."""
@@ -31,23 +35,41 @@ class Ask(NamedTuple):
     """The engine's context window; None: not known."""
     nameless: bool = False
     """A body was read that names no model, or cannot be read: it may mean any."""
+    unread: str = ""
+    """Why the body cannot be read for certain; empty: it can."""
+    counted: str = ""
+    """The name under which its model's counters are kept: a short one, `OTHERS` for a model that is not listed."""
 
 
 def ask(
-    facts: RequestFacts, count: TokenCount | None, *, tenant: str | None, engine: str = "", window: int | None = None
+    facts: RequestFacts,
+    count: TokenCount | None,
+    *,
+    tenant: str | None,
+    engine: str = "",
+    window: int | None = None,
+    listed: Callable[[str], bool] = lambda name: True,
+    heeded: bool = True,
 ) -> Ask:
     """The request as limits see it. A prompt that cannot be read weighs by its body's bytes, for an engine may read
-    what we cannot; one that could be, and was not counted, weighs nothing."""
+    what we cannot; one that could be, and was not counted, weighs nothing.
+
+    `listed`: whether the engine lists a model of this (shortest) name. `heeded`: whether it heeds a limit of the output
+    that the request states.
+    """
     unread = facts.body_bytes if facts.prompt is None else 0
+    model = shortest(facts.model) if facts.model is not None else None
     return Ask(
         kind=facts.kind,
-        model=shortest(facts.model) if facts.model is not None else None,
+        model=model,
         tenant=tenant,
         engine=engine,
         low=count.low if count is not None else unread // LOW_BYTES,
         n=count.n if count is not None else unread // TOKEN_BYTES,
         prompts=facts.prompts,
-        max_output=facts.max_output,
+        max_output=facts.max_output if heeded else None,
         window=window,
-        nameless=facts.model is None and facts.body_bytes > 0,
+        nameless=facts.body_bytes > 0 and (model is None or bool(facts.unread)),
+        unread=facts.unread,
+        counted="" if model is None else short(model) if listed(model) else OTHERS,
     )

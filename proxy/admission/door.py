@@ -1,57 +1,31 @@
 """The door: one for all engines, for a tenant's limits span them. It waits for free slots and hands out permits.
 
-    admit -> permit -> first_token -> ended(how, usage)
+    admit -> permit -> first_token -> ended(how, usage, written)
 
 Everything that a permit holds is taken in one step of the loop and given back in one step, once, whatever happens in
-between. Who waits for the same slots is served first come, first served; a client that leaves takes its place with it.
+between. Of those who wait and whose slots are free, tenants take turns; a client that leaves takes its place with it.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from proxy.admission.ask import Ask, ask
-from proxy.admission.limits import Hold, Limits, Now, Spent, Weighed
+from proxy.admission.hold import Hold, Now
+from proxy.admission.limits import Limits, Weighed
+from proxy.admission.names import shortest
+from proxy.admission.permit import ADMITTED, Permit, free, spent
 from proxy.admission.quota import ratelimit_headers
 from proxy.admission.refusals import Denial
 from proxy.admission.rules import Rule
 from proxy.admission.slots import Slots
+from proxy.admission.turns import Turns
 from proxy.clock import Clock
 from proxy.records import AdmissionVerdict, PrefixVerdict, RequestFacts, TokenCount, Usage
 
 Gate = tuple[Rule, Slots]
 Window = Callable[[str | None], int | None]
 """The engine's context window for a model; None: not known."""
-
-ADMITTED = AdmissionVerdict()
-"""No rule has anything to say."""
-
-
-class Permit:
-    """Leave to be at the engine.
-
-    State: whether it has ended.
-    """
-
-    __slots__ = ("_end", "output_cap", "verdict")
-
-    def __init__(
-        self, verdict: AdmissionVerdict, output_cap: int | None, end: Callable[[str, Usage | None], None]
-    ) -> None:
-        self.verdict = verdict
-        self.output_cap = output_cap
-        """Output tokens to write into the request as its limit; None: leave it as it is."""
-        self._end: Callable[[str, Usage | None], None] | None = end
-
-    def first_token(self) -> None:
-        """The prompt has been read. Limits hold until the end; lanes let go here."""
-
-    def ended(self, how: str, usage: Usage | None) -> None:
-        """`success`, `ignore` or `dropped` settle with the usage that the engine stated; `withdrawn` gives everything
-        back. The first call counts."""
-        end, self._end = self._end, None
-        if end is not None:
-            end(how, usage)
 
 
 class Waiter:
@@ -60,14 +34,20 @@ class Waiter:
     State: the slots that it has, and since when; what a rule that observes would have said.
     """
 
-    __slots__ = ("gates", "observed", "slots", "taken_ns", "turn")
+    __slots__ = ("gates", "observed", "slots", "taken_ns", "tenant", "turn")
 
-    def __init__(self, gates: list[Gate]) -> None:
+    def __init__(self, gates: list[Gate], tenant: str | None) -> None:
         self.gates = gates
+        self.tenant = tenant
         self.turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.slots: list[Slots] = []
         self.taken_ns: int | None = None
         self.observed: Denial | None = None
+
+    @property
+    def free(self) -> bool:
+        """Whether it could take its slots now."""
+        return not self.full()
 
     def full(self) -> list[Gate]:
         """The gates in force that have no slot for it now."""
@@ -95,7 +75,7 @@ class Waiter:
 class Door:
     """Admits requests by the rules.
 
-    State: the limits, and who waits, in order of arrival.
+    State: the limits, and who waits.
     """
 
     __slots__ = ("_clock", "_line", "limits")
@@ -103,11 +83,23 @@ class Door:
     def __init__(self, clock: Clock, limits: Limits) -> None:
         self.limits = limits
         self._clock = clock
-        self._line: list[Waiter] = []
+        self._line = Turns[Waiter]()
 
-    def at(self, engine: str, window: Window) -> "EngineDoor":
-        """The door as one engine sees it."""
-        return EngineDoor(self, engine, window)
+    def at(
+        self,
+        engine: str,
+        window: Window,
+        models: Callable[[], Sequence[str]] = tuple,
+        heeds: Callable[[RequestFacts], bool] = lambda facts: True,
+    ) -> "EngineDoor":
+        """The door as one engine sees it: with what is known of its context windows, of the models that it lists (none:
+        not known), and of whether it heeds the limit of its output that a request states."""
+        return EngineDoor(self, engine, window, models, heeds)
+
+    @property
+    def looks_closely(self) -> bool:
+        """Whether a rule judges what a body says, so that it must be read for certain."""
+        return self.limits.sized
 
     async def admit(self, facts: RequestFacts, asked: Ask) -> Permit:
         """A permit, perhaps after a wait. Raises Shed, PromptTooLong, OutputTooLong, QueueTimeout, with the verdict.
@@ -122,23 +114,23 @@ class Door:
         if weighed.refusal is not None:
             raise self._refusal(weighed.refusal)
         hold = self.limits.take(weighed, asked, start)
-        waiter = Waiter(self.limits.gates(weighed, asked))
+        waiter = Waiter(self.limits.gates(weighed, asked), asked.tenant)
         try:
             behind = await self._pass(waiter)
         finally:
             if waiter.taken_ns is None:
-                hold.settle(Spent(self._now(), 0, 0, 0))
+                hold.settle(spent(self._now(), 0, "withdrawn", None, 0))
         verdict = self.limits.note(_verdict(weighed, waiter.observed, behind, self._clock.now_ns() - start.ns))
-        return Permit(verdict, weighed.cap, lambda how, usage: self._end(hold, waiter, how, usage))
+        return Permit(verdict, weighed.cap, lambda how, usage, written: self._end(hold, waiter, how, usage, written))
 
     def open(self, facts: RequestFacts) -> Permit | None:
         """A permit at once where no rule can say anything; None where one may."""
         if facts.route != "inference":
-            return _free()
+            return free()
         if self.limits.rules:
             return None
         self.limits.note(ADMITTED)
-        return _free()
+        return free()
 
     def headers(self, asked: Ask) -> list[tuple[bytes, bytes]]:
         """`x-ratelimit-*` for this client, as things stand now; none where nothing in force limits its rate."""
@@ -187,23 +179,20 @@ class Door:
         return Denial(rule, "max_concurrency", slots.limit, 1)
 
     def _join(self, waiter: Waiter) -> None:
-        self._line.append(waiter)
+        self._line.join(waiter.tenant, waiter)
         for _, slots in waiter.gates:
             slots.waiting += 1
 
     def _leave(self, waiter: Waiter) -> None:
         """Out of the line, if it is still in it."""
-        if waiter in self._line:
-            self._line.remove(waiter)
-            for _, slots in waiter.gates:
-                slots.waiting -= 1
+        if self._line.leave(waiter.tenant, waiter):
+            _no_longer_waits(waiter)
 
     def _serve(self) -> None:
-        """Everybody whose slots are free gets them, in order of arrival."""
-        for waiter in list(self._line):
-            if not waiter.full():
-                self._leave(waiter)
-                waiter.take(self._clock.now_ns())
+        """Everybody whose slots are free gets them, in the order of their turns."""
+        while (waiter := self._line.serve(lambda waiter: waiter.free)) is not None:
+            _no_longer_waits(waiter)
+            waiter.take(self._clock.now_ns())
 
     def _give(self, waiter: Waiter) -> None:
         """The waiter's slots are free again, for the next in line."""
@@ -212,8 +201,8 @@ class Door:
 
     # --- the end ---
 
-    def _end(self, hold: Hold, waiter: Waiter, how: str, usage: Usage | None) -> None:
-        hold.settle(_spent(self._now(), hold.n, how, usage))
+    def _end(self, hold: Hold, waiter: Waiter, how: str, usage: Usage | None, written: int) -> None:
+        hold.settle(spent(self._now(), hold.n, how, usage, written))
         self._give(waiter)
 
     def _refusal(self, denial: Denial, waited_ns: int = 0) -> Exception:
@@ -225,14 +214,28 @@ class Door:
 
 
 class EngineDoor:
-    """The door in front of one engine: knows its name and its context window."""
+    """The door in front of one engine, with what is known of it.
 
-    __slots__ = ("_door", "_engine", "_window")
+    State: the models that it listed last, and their shortest names.
+    """
 
-    def __init__(self, door: Door, engine: str, window: Window) -> None:
+    __slots__ = ("_door", "_engine", "_heeds", "_listed", "_models", "_names", "_window")
+
+    def __init__(
+        self,
+        door: Door,
+        engine: str,
+        window: Window,
+        models: Callable[[], Sequence[str]],
+        heeds: Callable[[RequestFacts], bool],
+    ) -> None:
         self._door = door
         self._engine = engine
         self._window = window
+        self._models = models
+        self._heeds = heeds
+        self._listed: Sequence[str] = ()
+        self._names: frozenset[str] = frozenset()
 
     async def admit(
         self, facts: RequestFacts, count: TokenCount | None, prefix: PrefixVerdict | None, tenant: str | None
@@ -245,11 +248,26 @@ class EngineDoor:
         return self._door.headers(self._ask(facts, None, tenant)) if self._door.limits.rules else []
 
     def _ask(self, facts: RequestFacts, count: TokenCount | None, tenant: str | None) -> Ask:
-        return ask(facts, count, tenant=tenant, engine=self._engine, window=self._window(facts.model))
+        return ask(
+            facts,
+            count,
+            tenant=tenant,
+            engine=self._engine,
+            window=self._window(facts.model),
+            listed=self._lists,
+            heeded=self._heeds(facts),
+        )
+
+    def _lists(self, name: str) -> bool:
+        """Whether the engine lists a model of this shortest name, as far as it lists any."""
+        if (models := self._models()) is not self._listed:
+            self._listed, self._names = models, frozenset(map(shortest, models))
+        return name in self._names or not self._names
 
 
-def _free() -> Permit:
-    return Permit(ADMITTED, None, lambda how, usage: None)
+def _no_longer_waits(waiter: Waiter) -> None:
+    for _, slots in waiter.gates:
+        slots.waiting -= 1
 
 
 def _crowded(waiter: Waiter) -> Gate | None:
@@ -269,12 +287,3 @@ def _verdict(weighed: Weighed, full: Denial | None, behind: Denial | None, waite
         return AdmissionVerdict("queued", behind.reason, behind.name, weighed.mode, waited_ns)
     observed = weighed.observed or full
     return observed.verdict() if observed is not None else AdmissionVerdict(mode=weighed.mode)
-
-
-def _spent(now: Now, n: int, how: str, usage: Usage | None) -> Spent:
-    """What the request used: what the engine says, else what was charged; nothing, if it never went there."""
-    if how == "withdrawn":
-        return Spent(now, 0, 0, 0)
-    prompt = usage.prompt_tokens if usage is not None and usage.prompt_tokens is not None else n
-    output = usage.output_tokens if usage is not None and usage.output_tokens is not None else 0
-    return Spent(now, 1, prompt, prompt + output)

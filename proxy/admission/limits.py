@@ -5,54 +5,37 @@ in force for those that it would let pass; those that it would not are written d
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any
 
 from proxy.admission import sizes
 from proxy.admission.ask import Ask
 from proxy.admission.budget import DAY_S, HOUR_S, Budget
+from proxy.admission.counters import Counters, Key
 from proxy.admission.gcra import Gcra
+from proxy.admission.hold import Hold, Now
 from proxy.admission.quota import Quota
 from proxy.admission.refusals import Denial
-from proxy.admission.rules import Rule
+from proxy.admission.rules import SCOPES, Rule
 from proxy.admission.slots import Slots
 from proxy.records import AdmissionVerdict
 
 WINDOWS = {"tokens_per_hour": HOUR_S, "tokens_per_day": DAY_S}
 RATES = ("requests_per_minute", "tokens_per_minute")
 
-COUNTERS = 4_096
-"""Counters kept at most before idle ones are thrown away: clients can invent model names, but no open charge."""
-
-SWEEP_NS = 1_000_000_000
-"""Time between two looks for idle ones."""
-
 UNLIMITED = 2**31
 """Slots of a rule that is gone."""
 
-SHOWN = 100
-"""Counters in a snapshot; the fullest first."""
+LOOKED_AT, SHOWN = 300, 100
+"""Counters of each sort that a snapshot looks at, and counters in it: the fullest first. It is taken every second."""
 
-Key = tuple[str, ...]
+KEY_LENGTH = 1_024
+"""Characters of a part of a key that is read from a file: names of models are shorter, the rest is configured."""
 
-
-class Now(NamedTuple):
-    """The time by both clocks."""
-
-    ns: int
-    """Monotonic, for rates."""
-    wall_s: float
-    """Since the epoch, for budgets."""
-
-
-class Spent(NamedTuple):
-    """What a request has used, when it ended."""
-
-    now: Now
-    requests: int
-    prompt: int
-    total: int
+SPARED = 256
+"""Slots that are kept although nobody has one or waits: they know how long one is held."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,46 +54,25 @@ class Weighed:
     """Output tokens that must be written into the request as its limit."""
 
 
-class Hold:
-    """What one admitted request has taken.
-
-    State: what is still to be settled.
-    """
-
-    __slots__ = ("_settlements", "n")
-
-    def __init__(self, n: int) -> None:
-        self.n = n
-        """Prompt tokens charged until the engine has spoken."""
-        self._settlements: list[Callable[[Spent], None]] = []
-
-    def add(self, settlement: Callable[[Spent], None]) -> None:
-        """Something that must hear of the end."""
-        self._settlements.append(settlement)
-
-    def settle(self, spent: Spent) -> None:
-        """The request has ended; only the first call counts."""
-        settlements, self._settlements = self._settlements, []
-        for settlement in settlements:
-            settlement(spent)
-
-
 class Limits:
     """The rules and their counters.
 
-    State: rates, budgets and slots by limit and subject, decisions so far by (decision, reason, mode), and when idle
-    counters were last looked for.
+    State: rates, budgets and slots by limit and subject, and decisions so far by (decision, reason, mode).
     """
 
-    __slots__ = ("_budgets", "_rates", "_slots", "_swept_ns", "decisions", "rules")
+    __slots__ = ("_budgets", "_rates", "_slots", "decisions", "rules")
 
     def __init__(self, rules: Iterable[Rule] = ()) -> None:
         self.rules = tuple(rules)
         self.decisions: Counter[tuple[str, str | None, str]] = Counter()
-        self._rates: dict[Key, Gcra] = {}
-        self._budgets: dict[Key, Budget] = {}
-        self._slots: dict[Key, Slots] = {}
-        self._swept_ns = 0
+        self._rates = Counters[Gcra]()
+        self._budgets = Counters[Budget]()
+        self._slots = Counters[Slots]()
+
+    @property
+    def sized(self) -> bool:
+        """Whether a rule limits what one request may be: then its body must be read for certain."""
+        return any(rule.sized for rule in self.rules)
 
     def replace(self, rules: Iterable[Rule]) -> None:
         """Other rules from now on. Counters of limits that stay go on; what is held is settled where it was taken.
@@ -169,11 +131,11 @@ class Limits:
     def snapshot(self, now: Now) -> dict[str, Any]:
         """Decisions, and how full the counters are; as JSON."""
         counters = [
-            *(_shown(key, rate.limit, rate.remaining(now.ns)) for key, rate in self._rates.items()),
-            *(_shown(key, budget.limit, budget.remaining(now.wall_s)) for key, budget in self._budgets.items()),
+            *(_shown(key, rate.limit, rate.remaining(now.ns)) for key, rate in self._rates.some(LOOKED_AT)),
+            *(_shown(key, one.limit, one.remaining(now.wall_s)) for key, one in self._budgets.some(LOOKED_AT)),
             *(
                 _shown(key, slots.limit, max(0, slots.limit - slots.taken)) | {"waiting": slots.waiting}
-                for key, slots in self._slots.items()
+                for key, slots in self._slots.some(LOOKED_AT)
             ),
         ]
         counters.sort(key=lambda counter: counter["remaining"] / counter["allowed"])
@@ -187,27 +149,39 @@ class Limits:
         }
 
     def sweep(self, now: Now) -> None:
-        """Throw idle counters away where there are too many, once a second at most."""
-        if len(self._rates) + len(self._budgets) + len(self._slots) <= COUNTERS or now.ns - self._swept_ns < SWEEP_NS:
-            return
-        self._swept_ns = now.ns
-        self._rates = {key: rate for key, rate in self._rates.items() if not rate.idle(now.ns)}
-        self._budgets = {key: one for key, one in self._budgets.items() if not one.idle(now.wall_s)}
-        self._slots = {key: slots for key, slots in self._slots.items() if slots.taken or slots.waiting}
+        """Throw away some idle counters; a few looks with each request see all of them in time."""
+        self._rates.sweep(lambda rate: rate.idle(now.ns))
+        self._budgets.sweep(lambda budget: budget.idle(now.wall_s))
+        if len(self._slots) > SPARED:
+            self._slots.sweep(lambda slots: not slots.taken and not slots.waiting)
 
     def to_dict(self) -> dict[str, Any]:
         """The budgets, as JSON, to be kept over a restart. Rates are full again within a minute."""
-        return {"budgets": [{"key": list(key), **budget.to_dict()} for key, budget in self._budgets.items()]}
+        used = [(key, budget) for key, budget in self._budgets.items() if not budget.unused]
+        return {"budgets": [{"key": list(key), **budget.to_dict()} for key, budget in used]}
 
-    def restore(self, kept: dict[str, Any]) -> None:
-        """Go on from what `to_dict` gave; budgets of rules that are gone are left out."""
-        rules = {rule.name: rule for rule in self.rules}
-        for one in kept.get("budgets", ()):
-            name, rule, *_ = key = tuple(map(str, one["key"]))
-            allowed = getattr(rules.get(rule), name, None) if name in WINDOWS else None
-            if allowed is not None:
-                budget = self._budgets[key] = Budget(allowed, WINDOWS[name])
-                budget.restore(one)
+    def restore(self, kept: object) -> int:
+        """Go on from what `to_dict` gave; budgets of rules that are gone are left out. Returns how many things were
+        odd, and left out too."""
+        budgets = kept.get("budgets", []) if isinstance(kept, dict) else None
+        if not isinstance(budgets, list):
+            return 1
+        allowed = {(limit, rule.name): getattr(rule, limit) for rule in self.rules for limit in WINDOWS}
+        return sum(not self._restored(one, allowed) for one in budgets)
+
+    def _restored(self, one: object, allowed: dict[tuple[str, str], int | None]) -> bool:
+        """Whether this was a budget; it is kept if its rule still has one."""
+        if not isinstance(one, dict) or (key := _key(one.get("key"))) is None:
+            return False
+        limit = allowed.get(key[:2])
+        budget = Budget(limit or 0, WINDOWS.get(key[0], HOUR_S))
+        try:
+            budget.restore(one)
+        except ValueError:
+            return False
+        if limit is not None and not self._budgets.full:
+            self._budgets.keep(key, key, lambda: budget)
+        return True
 
     # --- one rule ---
 
@@ -225,32 +199,30 @@ class Limits:
                 yield Denial(rule, name, allowed, ask.low, round(wait_s * 1e9))
 
     def _charge(self, hold: Hold, rule: Rule, ask: Ask, now: Now) -> None:
-        if rule.requests_per_minute is not None:
-            rate = self._rate(rule, "requests_per_minute", rule.requests_per_minute, ask)
-            hold.add(_settle_requests(rate, rate.charge(now.ns, 1)))
-        if rule.tokens_per_minute is not None:
-            rate = self._rate(rule, "tokens_per_minute", rule.tokens_per_minute, ask)
-            hold.add(_settle_prompt(rate, rate.charge(now.ns, ask.n), ask.n))
-        for name in WINDOWS:
+        if (allowed := rule.requests_per_minute) is not None:
+            hold.request(self._rates.keep(*_keys(rule, "requests_per_minute", ask), partial(Gcra, allowed)), now)
+        if (allowed := rule.tokens_per_minute) is not None:
+            hold.prompt(self._rates.keep(*_keys(rule, "tokens_per_minute", ask), partial(Gcra, allowed)), now)
+        for name, window_s in WINDOWS.items():
             if (allowed := getattr(rule, name)) is not None:
-                budget = self._budget(rule, name, allowed, ask)
-                hold.add(_settle_total(budget, budget.charge(now.wall_s, ask.n), ask.n))
+                hold.tokens(self._budgets.keep(*_keys(rule, name, ask), partial(Budget, allowed, window_s)), now)
 
     # --- counters ---
 
     def _rate(self, rule: Rule, name: str, allowed: int, ask: Ask) -> Gcra:
-        rate = self._rates.setdefault((name, *rule.subject(ask)), Gcra(allowed))
+        """The counter as it stands; a new one is kept only where something is charged to it."""
+        rate = self._rates.find(*_keys(rule, name, ask)) or Gcra(allowed)
         if rate.limit != allowed:
             rate.change(allowed)
         return rate
 
     def _budget(self, rule: Rule, name: str, allowed: int, ask: Ask) -> Budget:
-        budget = self._budgets.setdefault((name, *rule.subject(ask)), Budget(allowed, WINDOWS[name]))
+        budget = self._budgets.find(*_keys(rule, name, ask)) or Budget(allowed, WINDOWS[name])
         budget.limit = allowed
         return budget
 
     def _slot(self, rule: Rule, allowed: int, ask: Ask) -> Slots:
-        slots = self._slots.setdefault(("max_concurrency", *rule.subject(ask)), Slots(allowed))
+        slots = self._slots.keep(*_keys(rule, "max_concurrency", ask), partial(Slots, allowed))
         slots.limit = allowed
         return slots
 
@@ -272,18 +244,21 @@ def _patience(denial: Denial) -> float:
     return float("inf") if denial.wait_ns is None else denial.wait_ns
 
 
+def _keys(rule: Rule, limit: str, ask: Ask) -> tuple[Key, Key]:
+    """The key of the request's own counter, and of the one that it shares for want of room."""
+    return (limit, *rule.subject(ask)), (limit, *rule.subject(ask, shared=True))
+
+
+def _key(kept: object) -> tuple[str, str, *tuple[str, ...]] | None:
+    """The key of a budget that was kept; None for what is none."""
+    if not isinstance(kept, list) or not 2 <= len(kept) <= 2 + len(SCOPES):
+        return None
+    if not all(isinstance(part, str) and len(part) <= KEY_LENGTH for part in kept):
+        return None
+    limit, rule, *subject = kept
+    return limit, rule, *subject
+
+
 def _shown(key: Key, allowed: int, remaining: int) -> dict[str, Any]:
     limit, rule, *subject = key
     return {"limit": limit, "rule": rule, "subject": subject, "allowed": allowed, "remaining": remaining}
-
-
-def _settle_requests(rate: Gcra, charge: int) -> Callable[[Spent], None]:
-    return lambda spent: rate.settle(spent.now.ns, charge, 1, spent.requests)
-
-
-def _settle_prompt(rate: Gcra, charge: int, n: int) -> Callable[[Spent], None]:
-    return lambda spent: rate.settle(spent.now.ns, charge, n, spent.prompt)
-
-
-def _settle_total(budget: Budget, window: int, n: int) -> Callable[[Spent], None]:
-    return lambda spent: budget.settle(window, n, spent.total)

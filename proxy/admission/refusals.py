@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from math import ceil
 
 from proxy.admission.rules import Rule
-from proxy.errors import OutputTooLong, PromptTooLong, ProxyError, QueueTimeout, Shed
+from proxy.errors import BadRequest, OutputTooLong, PromptTooLong, ProxyError, QueueTimeout, Shed
 from proxy.records import AdmissionVerdict
 
 REASONS = {
@@ -34,12 +34,18 @@ MESSAGES = {
     "tokens_per_day": "{limit:,} tokens a day are allowed, and this prompt's {value:,} are more than is left",
 }
 
-USED_UP = {
+NOTHING_ASKED = {
+    "max_output_tokens": "no limit of the output is set that the engine is known to heed, and {limit:,} tokens are "
+    "allowed; set `max_tokens`, or what this route calls it, to 1 or more",
     "tokens_per_minute": "{limit:,} prompt tokens a minute are allowed, and they are used up",
     "tokens_per_hour": "{limit:,} tokens an hour are allowed, and they are used up",
     "tokens_per_day": "{limit:,} tokens a day are allowed, and they are used up",
 }
-"""Where the prompt was not counted, and nothing at all is left."""
+"""Where no number was asked for: the output has no limit, or the prompt was not counted and nothing at all is left."""
+
+UNREADABLE = "unreadable"
+UNREAD = "{what} tokens are limited to {limit:,}, and that cannot be checked of this body: {why}"
+"""Reason and message where a body may say one thing here and another to the engine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +61,13 @@ class Denial:
     """At least so much; 0: a prompt that was not counted."""
     wait_ns: int | None = None
     """Until it would say yes; None: asking again does not help."""
+    unread: str = ""
+    """Why it cannot be told; empty: it can."""
 
     @property
     def reason(self) -> str:
         """As it stands in the record."""
-        return REASONS[self.limit]
+        return UNREADABLE if self.unread else REASONS[self.limit]
 
     @property
     def name(self) -> str:
@@ -78,9 +86,9 @@ class Denial:
         return error
 
     def _error(self) -> ProxyError:
-        texts = MESSAGES if self.asked else MESSAGES | USED_UP
-        text = texts[self.limit].format(limit=self.allowed, value=self.asked)
-        message = f"Rule {self.name}: {text}."
+        message = f"Rule {self.name}: {self._text()}."
+        if self.unread:
+            return BadRequest(message)
         if self.reason == "prompt_too_long":
             return PromptTooLong(message)
         if self.reason == "output_too_long":
@@ -90,6 +98,13 @@ class Denial:
         kind = QueueTimeout if self.limit == "queue_timeout_s" else Shed
         status = 503 if self.limit in ("queue_length", "queue_timeout_s") else 429
         return kind(message + again, reason=self.reason, rule=self.name, retry_after_s=wait_s, status=status)
+
+    def _text(self) -> str:
+        if self.unread:
+            what = "prompt" if self.limit == "max_prompt_tokens" else "output"
+            return UNREAD.format(what=what, limit=self.allowed, why=self.unread)
+        texts = MESSAGES if self.asked else MESSAGES | NOTHING_ASKED
+        return texts[self.limit].format(limit=self.allowed, value=self.asked)
 
 
 def spoken(seconds: float) -> str:

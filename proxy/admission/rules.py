@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from proxy.admission.ask import Ask
+from proxy.admission.ask import OTHERS, Ask
 from proxy.admission.names import spellings
 
 MODES = ("off", "observe", "enforce")
@@ -32,7 +32,7 @@ class Rule:
     max_output_tokens: int | None = None
     """Longest output that may be asked for ..."""
     cap_output: bool = False
-    """... and whether what asks for more, or says nothing, is capped in place of refused."""
+    """... and whether what asks for more, or sets no limit, is capped in place of refused."""
     within_window: bool = False
     """Refuse what the engine's context window cannot hold, before the engine is asked."""
     max_concurrency: int | None = None
@@ -70,12 +70,21 @@ class Rule:
             and (not self.tenants or (ask.tenant is not None and _matches(self.tenants, [ask.tenant])))
         )
 
+    @property
+    def sized(self) -> bool:
+        """Whether it limits what one request may be, by itself."""
+        return self.mode != "off" and (self.max_prompt_tokens is not None or self.max_output_tokens is not None)
+
     def _fits(self, model: str | None) -> bool:
         return model is not None and _matches([name.casefold() for name in self.models], spellings(model))
 
-    def subject(self, ask: Ask) -> tuple[str, ...]:
-        """Whose counter it is: the name of the rule, and what it is kept apart by."""
-        return (self.name, *(getattr(ask, scope) or "" for scope in SCOPES if scope in self.per))
+    def subject(self, ask: Ask, *, shared: bool = False) -> tuple[str, ...]:
+        """Whose counter it is: the name of the rule, and what it is kept apart by. `shared`: that of all models which
+        have none of their own."""
+        if not self.per:
+            return (self.name,)
+        whose = {"engine": ask.engine, "model": OTHERS if shared else ask.counted, "tenant": ask.tenant or ""}
+        return (self.name, *[whose[scope] for scope in SCOPES if scope in self.per])
 
 
 LIMITS = (

@@ -1,6 +1,7 @@
 from dataclasses import replace
 
-from proxy.admission.ask import ask
+from proxy.admission.ask import OTHERS, ask
+from proxy.admission.names import LONGEST
 from proxy.records import Prompt, RequestFacts, TokenCount
 
 FACTS = RequestFacts("openai", "chat", "inference", model="m1", prompts=2, max_output=9)
@@ -9,11 +10,11 @@ FACTS = RequestFacts("openai", "chat", "inference", model="m1", prompts=2, max_o
 def test_a_request_weighs_what_its_count_says() -> None:
     count = TokenCount(n=100, how="estimated", low=80, high=130, text_tokens=90)
     asked = ask(FACTS, count, tenant="team-a", engine="gpu-1", window=4096)
-    assert asked == ("chat", "m1", "team-a", "gpu-1", 80, 100, 2, 9, 4096, False)
+    assert asked == ("chat", "m1", "team-a", "gpu-1", 80, 100, 2, 9, 4096, False, "", "m1")
 
 
 def test_a_prompt_that_was_not_counted_weighs_nothing() -> None:
-    assert ask(FACTS, None, tenant=None) == ("chat", "m1", None, "", 0, 0, 2, 9, None, False)
+    assert ask(FACTS, None, tenant=None) == ("chat", "m1", None, "", 0, 0, 2, 9, None, False, "", "m1")
 
 
 def test_a_prompt_that_cannot_be_read_weighs_by_its_bytes() -> None:
@@ -24,3 +25,21 @@ def test_a_prompt_that_cannot_be_read_weighs_by_its_bytes() -> None:
 def test_a_prompt_that_could_be_read_and_is_not_counted_weighs_nothing() -> None:
     asked = ask(replace(FACTS, body_bytes=1_600, prompt=Prompt(texts=("a",))), None, tenant=None)
     assert (asked.low, asked.n) == (0, 0)
+
+
+def test_a_body_that_is_not_read_for_certain_may_mean_any_model() -> None:
+    assert not ask(replace(FACTS, body_bytes=9), None, tenant=None).nameless
+    asked = ask(replace(FACTS, body_bytes=9, unread="it has `model` twice"), None, tenant=None)
+    assert (asked.nameless, asked.unread) == (True, "it has `model` twice")
+
+
+def test_models_that_are_not_listed_are_counted_as_one_and_long_names_by_a_short_one() -> None:
+    def counted(model: str | None) -> str:
+        return ask(replace(FACTS, model=model), None, tenant=None, listed=lambda name: name != "made-up").counted
+
+    assert [counted("Library/M1:latest"), counted("made-up"), counted(None)] == ["m1", OTHERS, ""]
+    assert len(counted("m" * 4_096)) == LONGEST
+
+
+def test_a_limit_that_the_engine_does_not_heed_is_none() -> None:
+    assert ask(FACTS, None, tenant=None, heeded=False).max_output is None

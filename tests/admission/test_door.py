@@ -1,6 +1,7 @@
 import asyncio
 import json
 from collections.abc import Coroutine
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import pytest
@@ -8,10 +9,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from proxy.admission.door import Door, EngineDoor, Permit
+from proxy.admission.door import Door, EngineDoor
 from proxy.admission.limits import Limits
+from proxy.admission.permit import Permit
 from proxy.admission.rules import Rule
-from proxy.errors import OutputTooLong, PromptTooLong, ProxyError, QueueTimeout, Shed
+from proxy.errors import BadRequest, OutputTooLong, PromptTooLong, ProxyError, QueueTimeout, Shed
 from proxy.records import AdmissionVerdict, RequestFacts, TokenCount, Usage
 from tests.support.clock import ManualClock, VirtualLoop, run
 
@@ -30,8 +32,8 @@ async def admit(door: EngineDoor, tenant: str | None = None, facts: RequestFacts
     return await door.admit(facts, COUNT, None, tenant)
 
 
-def waits(door: EngineDoor) -> asyncio.Task[Permit]:
-    return asyncio.ensure_future(admit(door))
+def waits(door: EngineDoor, tenant: str | None = None) -> asyncio.Task[Permit]:
+    return asyncio.ensure_future(admit(door, tenant))
 
 
 async def breathe() -> None:
@@ -172,6 +174,77 @@ def test_who_waits_for_one_engine_does_not_hold_up_another() -> None:
     run(main)
 
 
+def test_tenants_that_wait_take_turns() -> None:
+    async def main(loop: VirtualLoop) -> list[str]:
+        _, engine = doors(loop, Rule("r", max_concurrency=1, queue_length=9))
+        permit, order = await admit(engine, "greedy"), list[str]()
+        tasks = {waits(engine, tenant): tenant for tenant in ("greedy", "greedy", "greedy", "modest", "modest")}
+        while tasks:
+            await breathe()
+            permit.ended("success", None)
+            await breathe()
+            (served,) = (task for task in tasks if task.done())
+            permit = served.result()
+            order.append(tasks.pop(served))
+        return order
+
+    assert run(main) == ["greedy", "modest", "greedy", "modest", "greedy"]
+
+
+def test_output_that_was_seen_is_booked_where_the_engine_says_none() -> None:
+    async def main(loop: VirtualLoop) -> None:
+        door, engine = doors(loop, Rule("r", tokens_per_day=1000))
+        (await admit(engine)).ended("ignore", None, 300)
+        (await admit(engine)).ended("rejected", None, 0)
+        assert taken(door) == {"tokens_per_day": 100 + 300}
+
+    run(main)
+
+
+def test_made_up_models_share_a_counter_where_the_engine_lists_its_own() -> None:
+    async def main(loop: VirtualLoop) -> None:
+        door = Door(loop.clock, Limits([Rule("r", per=("model",), requests_per_minute=1)]))
+        models = ("M1:latest", "other")
+        engine = door.at("gpu-1", lambda model: None, models=lambda: models)
+        await admit(engine)
+        await admit(engine, facts=replace(FACTS, model="other"))
+        await admit(engine, facts=replace(FACTS, model="made-up"))
+        for model in ("m1", "library/m1", "other", "made-up", "made-up-2"):
+            with pytest.raises(Shed):
+                await admit(engine, facts=replace(FACTS, model=model))
+        models = ("made-up-2",)
+        await admit(engine, facts=replace(FACTS, model="made-up-2"))
+
+    run(main)
+
+
+def test_a_limit_of_the_output_that_the_engine_does_not_heed_is_none() -> None:
+    async def main(loop: VirtualLoop) -> None:
+        door = Door(loop.clock, Limits([Rule("r", max_output_tokens=500)]))
+        await admit(door.at("gpu-1", lambda model: None))
+        with pytest.raises(OutputTooLong, match="heed"):
+            await admit(door.at("gpu-2", lambda model: None, heeds=lambda facts: False))
+
+    run(main)
+
+
+def test_what_cannot_be_read_for_certain_is_refused_where_it_is_judged_and_passes_elsewhere() -> None:
+    unread = replace(FACTS, unread="it has `options` twice", body_bytes=9)
+
+    async def main(loop: VirtualLoop) -> None:
+        door, engine = doors(loop, Rule("r", max_prompt_tokens=10**6, kinds=("chat",)))
+        assert door.looks_closely
+        with pytest.raises(BadRequest, match="`options` twice") as refused:
+            await admit(engine, facts=unread)
+        assert refused.value.verdict == AdmissionVerdict("shed", "unreadable", "r.max_prompt_tokens", "enforce")
+        await admit(engine, facts=replace(unread, kind="embed"))
+        other, free = doors(loop, Rule("r", requests_per_minute=5))
+        assert not other.looks_closely
+        await admit(free, facts=unread)
+
+    run(main)
+
+
 def test_what_was_reserved_is_settled_with_what_the_engine_says() -> None:
     async def main(loop: VirtualLoop) -> None:
         door, engine = doors(loop, Rule("r", tokens_per_minute=1000, tokens_per_day=1000))
@@ -277,6 +350,18 @@ def concurrency(slots: int, queue: int) -> Rule:
     return Rule("r", max_concurrency=slots, queue_length=queue, queue_timeout_s=5, tokens_per_day=10**9)
 
 
+TENANTS = ("greedy", "modest", None)
+
+
+@dataclass
+class Ticket:
+    """One who comes: of whom, the how manieth, and how many later ones may be served before it."""
+
+    tenant: str | None
+    number: int
+    patience: int
+
+
 class Traffic(RuleBasedStateMachine):
     """Requests come, wait, leave and end in any order, and rules change under them."""
 
@@ -286,6 +371,7 @@ class Traffic(RuleBasedStateMachine):
         self.door = Door(self.loop.clock, Limits([concurrency(2, 2)]))
         self.engine = self.door.at("gpu-1", lambda model: None)
         self.waiting: list[asyncio.Task[Permit]] = []
+        self.tickets: dict[asyncio.Task[Permit], Ticket] = {}
         self.permits: list[Permit] = []
         self.highest = 2
 
@@ -294,14 +380,27 @@ class Traffic(RuleBasedStateMachine):
 
     def collect(self) -> None:
         self.do(breathe())
-        for task in [task for task in self.waiting if task.done()]:
-            self.waiting.remove(task)
+        done = [task for task in self.waiting if task.done()]
+        self.waiting = [task for task in self.waiting if not task.done()]
+        for task in done:
             if not task.cancelled() and not isinstance(task.exception(), ProxyError):
                 self.permits.append(task.result())
+                self.passed_by(self.tickets[task])
 
-    @rule()
-    def comes(self) -> None:
-        self.waiting.append(self.loop.create_task(admit(self.engine)))
+    def passed_by(self, served: "Ticket") -> None:
+        """Nobody of the same tenant came earlier; of the others' patience one turn is gone."""
+        for ticket in (self.tickets[task] for task in self.waiting):
+            if ticket.number < served.number:
+                assert ticket.tenant != served.tenant
+                ticket.patience -= 1
+                assert ticket.patience >= 0
+
+    @rule(tenant=st.sampled_from(TENANTS))
+    def comes(self, tenant: str | None) -> None:
+        before = sum(self.tickets[task].tenant == tenant for task in self.waiting)
+        task = self.loop.create_task(admit(self.engine, tenant))
+        self.waiting.append(task)
+        self.tickets[task] = Ticket(tenant, len(self.tickets), (len(TENANTS) - 1) * (before + 1))
         self.collect()
 
     @rule(n=st.integers(0, 9), how=st.sampled_from(["success", "ignore", "dropped", "withdrawn"]), both=st.booleans())

@@ -5,14 +5,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.admission.ask import Ask
+from proxy.admission.ask import OTHERS, Ask
+from proxy.admission.counters import COUNTERS
 from proxy.admission.gcra import PERIOD_NS
-from proxy.admission.limits import COUNTERS, SWEEP_NS, UNLIMITED, Hold, Limits, Now, Spent, Weighed
+from proxy.admission.hold import Hold, Now, Spent
+from proxy.admission.limits import SHOWN, UNLIMITED, Limits, Weighed
 from proxy.admission.quota import Quota
 from proxy.admission.rules import Rule
 from proxy.records import AdmissionVerdict
 
-ASK = Ask("chat", "m1", "team-a", "gpu-1", low=90, n=100, prompts=1, max_output=None, window=4096)
+ASK = Ask("chat", "m1", "team-a", "gpu-1", low=90, n=100, prompts=1, max_output=None, window=4096, counted="m1")
 START = Now(10**12, 36_000.0)
 
 
@@ -187,17 +189,84 @@ def test_a_snapshot_is_json_and_tells_decisions_and_what_is_left() -> None:
     ]
 
 
+def counters(limits: Limits, now: Now = START) -> list[tuple[str, ...]]:
+    return [(c["limit"], *c["subject"]) for c in limits.snapshot(now)["counters"]]
+
+
+EVERY = Rule("r", per=("model",), requests_per_minute=60, tokens_per_hour=3_000, max_concurrency=1)
+
+
+def test_looking_leaves_no_counter_and_a_rejected_request_none_for_long() -> None:
+    limits = Limits([EVERY])
+    limits.weigh(ASK, START)
+    limits.quotas(ASK, START)
+    assert counters(limits) == []
+    for n in range(30):
+        asked = ASK._replace(counted=f"m{n}")
+        limits.sweep(START)
+        weighed, hold = admit(limits, asked)
+        limits.gates(weighed, asked)
+        assert hold is not None
+        hold.settle(Spent(START, 1, 0, 0))
+    assert len([key for key in counters(limits) if key[0] == "tokens_per_hour"]) == 1
+    for _ in range(30):
+        limits.sweep(later(60))
+    assert {key[0] for key in counters(limits)} == {"max_concurrency"}
+
+
 def test_invented_names_do_not_fill_the_memory() -> None:
-    limits = Limits([Rule("r", per=("model",), requests_per_minute=60, tokens_per_hour=9999, max_concurrency=1)])
-    for n in range(COUNTERS):
-        weighed, _ = admit(limits, ASK._replace(model=f"m{n}"))
-        limits.gates(weighed, ASK._replace(model=f"m{n}"))
-    limits.sweep(START)
-    tomorrow = later(86_400)
-    limits.sweep(tomorrow)
-    limits.sweep(Now(tomorrow.ns + SWEEP_NS - 1, tomorrow.wall_s))
-    assert len(limits.snapshot(tomorrow)["counters"]) == 100  # rates: a request that never ended keeps its charge
-    assert not any(c["limit"] != "requests_per_minute" for c in limits.snapshot(tomorrow)["counters"])
+    limits = Limits([EVERY])
+    for n in range(COUNTERS + 500):
+        asked = ASK._replace(counted=f"m{n}")
+        limits.sweep(START)
+        weighed, _ = admit(limits, asked)
+        for _, slots in limits.gates(weighed, asked):
+            slots.take()
+    assert len(limits.to_dict()["budgets"]) == COUNTERS + 1
+    assert {tuple(one["key"]) for one in limits.to_dict()["budgets"]} >= {("tokens_per_hour", "r", OTHERS)}
+    assert len(counters(limits)) == SHOWN
+    assert refusal(limits, ASK._replace(counted="m0")) is None
+    assert refusal(limits, ASK._replace(counted="one more"), later(60)) == "r.tokens_per_hour"
+    assert limits.quotas(ASK._replace(counted="m0"), START)[0] == Quota(60, 59, PERIOD_NS // 60)
+
+
+def test_what_runs_without_a_count_is_settled_however_many_come_in_between() -> None:
+    limits = Limits([Rule("r", tokens_per_hour=1_000)])
+    _, hold = admit(limits, ASK._replace(n=0, low=0))
+    for _ in range(10):
+        limits.sweep(START)
+    assert hold is not None
+    hold.settle(Spent(START, 1, 0, 700))
+    assert [c["remaining"] for c in limits.snapshot(START)["counters"]] == [300]
+
+
+ODD_BUDGETS: list[Any] = [
+    5, None, {}, {"key": ["tokens_per_hour", "r"]}, {"key": "tokens_per_hour", "window": 10, "used": 1},
+    {"key": ["tokens_per_hour"], "window": 10, "used": 1}, {"key": ["tokens_per_hour", 7], "window": 10, "used": 1},
+    {"key": ["tokens_per_hour", "r"], "window": 10, "used": -(10**9)},
+    {"key": ["tokens_per_hour", "r", *"abcd"], "window": 10, "used": 1},
+    {"key": ["tokens_per_hour", "r", "m" * 9_999], "window": 10, "used": 1},
+]  # fmt: skip
+
+
+def test_odd_things_are_left_out_and_counted_and_the_rest_is_taken_up() -> None:
+    limits = Limits([Rule("r", tokens_per_hour=1_000)])
+    good = {"key": ["tokens_per_hour", "r"], "window": 10, "used": 400}
+    assert limits.restore({"budgets": [*ODD_BUDGETS, good]}) == len(ODD_BUDGETS)
+    assert [c["remaining"] for c in limits.snapshot(START)["counters"]] == [600]
+    assert [limits.restore(odd) for odd in (5, None, [], {"budgets": None}, {"budgets": {}})] == [1] * 5
+
+
+def test_no_more_is_taken_up_than_there_is_room_for() -> None:
+    limits = Limits([Rule("r", per=("model",), tokens_per_hour=1_000)])
+    kept = [{"key": ["tokens_per_hour", "r", f"m{n}"], "window": 10, "used": 1} for n in range(COUNTERS + 9)]
+    assert limits.restore({"budgets": kept}) == 0
+    assert len(limits.to_dict()["budgets"]) == COUNTERS
+
+
+def test_a_body_is_looked_at_closely_where_a_rule_judges_it() -> None:
+    assert Limits([EVERY, Rule("s", max_prompt_tokens=9)]).sized
+    assert not Limits([EVERY]).sized
 
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 400), st.integers(0, 500), st.integers(0, 300))))

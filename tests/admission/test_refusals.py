@@ -2,7 +2,7 @@ import pytest
 
 from proxy.admission.refusals import MESSAGES, REASONS, Denial, spoken
 from proxy.admission.rules import LIMITS, Rule
-from proxy.errors import OutputTooLong, PromptTooLong, QueueTimeout, Shed
+from proxy.errors import BadRequest, OutputTooLong, PromptTooLong, QueueTimeout, Shed
 from proxy.records import AdmissionVerdict
 
 RULE = Rule("default")
@@ -26,6 +26,24 @@ RULE = Rule("default")
             Denial(RULE, "max_output_tokens", 100, 500),
             OutputTooLong,
             "Rule default.max_output_tokens: 500 output tokens are asked for, and 100 are allowed; ask for fewer.",
+        ),
+        (
+            Denial(RULE, "max_output_tokens", 1_000, 0),
+            OutputTooLong,
+            "Rule default.max_output_tokens: no limit of the output is set that the engine is known to heed, and 1,000 "
+            "tokens are allowed; set `max_tokens`, or what this route calls it, to 1 or more.",
+        ),
+        (
+            Denial(RULE, "max_output_tokens", 1_000, 0, unread="it has `options` twice"),
+            BadRequest,
+            "Rule default.max_output_tokens: output tokens are limited to 1,000, and that cannot be checked of this "
+            "body: it has `options` twice.",
+        ),
+        (
+            Denial(RULE, "max_prompt_tokens", 1_000, 9, unread="it is no JSON object"),
+            BadRequest,
+            "Rule default.max_prompt_tokens: prompt tokens are limited to 1,000, and that cannot be checked of this "
+            "body: it is no JSON object.",
         ),
         (
             Denial(RULE, "requests_per_minute", 5, 1, 11_200_000_000),

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from proxy.admission.ask import Ask, ask
+from proxy.admission.ask import OTHERS, Ask, ask
 from proxy.admission.rules import Rule
 from proxy.records import RequestFacts
 
@@ -68,3 +68,18 @@ def test_counters_are_kept_apart_by_what_the_rule_names() -> None:
 def test_a_rule_that_cannot_stand_is_not_made(fields: dict[str, Any], wrong: str) -> None:
     with pytest.raises(ValueError, match=wrong):
         Rule("r", **fields)
+
+
+def test_a_counter_is_named_by_what_it_is_kept_apart_by() -> None:
+    asked = ASK._replace(counted="m1", tenant=None)
+    every = Rule("r", per=("tenant", "model", "engine"))
+    assert Rule("r").subject(asked, shared=True) == ("r",)
+    assert every.subject(asked) == ("r", "gpu-1", "m1", "")
+    assert every.subject(asked, shared=True) == ("r", "gpu-1", OTHERS, "")
+
+
+def test_sizes_are_what_a_body_alone_decides() -> None:
+    assert Rule("r", max_prompt_tokens=1).sized
+    assert Rule("r", mode="observe", max_output_tokens=1, cap_output=True).sized
+    assert not Rule("r", mode="off", max_prompt_tokens=1).sized
+    assert not Rule("r", within_window=True, tokens_per_day=9).sized

@@ -23,13 +23,26 @@ ASK = Ask("chat", "m1", None, "", low=90, n=110, prompts=1, max_output=500, wind
         pytest.param({"max_output_tokens": 499}, {}, "max_output_tokens", id="too much output"),
         pytest.param({"max_output_tokens": 499, "cap_output": True}, {}, None, id="too much, but capped"),
         pytest.param({"max_output_tokens": 500}, {}, None, id="as much output as may be"),
-        pytest.param({"max_output_tokens": 1}, {"max_output": None}, None, id="no word about output"),
+        pytest.param({"max_output_tokens": 1}, {"max_output": None}, "max_output_tokens", id="no limit of the output"),
+        pytest.param({"max_output_tokens": 1}, {"max_output": None, "kind": "embed"}, None, id="no output to limit"),
+        pytest.param({"max_output_tokens": 900}, {"unread": "x"}, "max_output_tokens", id="output that nobody knows"),
+        pytest.param({"max_output_tokens": 1}, {"unread": "x", "kind": "rerank"}, None, id="none, whatever it says"),
+        pytest.param({"max_output_tokens": 1, "cap_output": True}, {"unread": "x"}, None, id="whoever caps must know"),
+        pytest.param({"max_prompt_tokens": 900}, {"unread": "x"}, "max_prompt_tokens", id="a prompt that nobody knows"),
+        pytest.param({"within_window": True}, {"unread": "x"}, None, id="the engine looks at its window itself"),
         pytest.param({"max_prompt_tokens": 300}, {"max_output": 65_536}, None, id="output never counts as prompt"),
     ],
 )
 def test_a_request_is_denied_for_its_size(fields: dict[str, Any], ask: dict[str, Any], limit: str | None) -> None:
     denial = too_large(Rule("r", **fields), ASK._replace(**ask))
     assert (denial and denial.limit) == limit
+
+
+def test_a_denial_says_whether_it_is_for_the_size_or_for_what_cannot_be_read() -> None:
+    for low, unread in ((90, "it is a form"), (901, "")):
+        denial = too_large(Rule("r", max_prompt_tokens=900), ASK._replace(low=low, unread="it is a form"))
+        assert denial is not None
+        assert denial.unread == unread
 
 
 @pytest.mark.parametrize(
@@ -47,3 +60,9 @@ def test_output_is_capped_only_by_a_rule_in_force_that_says_so(
     fields: dict[str, Any], asked: int | None, capped: int | None
 ) -> None:
     assert cap(Rule("r", **fields), ASK._replace(max_output=asked)) == capped
+    assert cap(Rule("r", **fields), ASK._replace(max_output=asked, kind="embed")) is None
+
+
+def test_what_cannot_be_read_for_certain_is_capped_whatever_it_seems_to_ask_for() -> None:
+    rule = Rule("r", max_output_tokens=100, cap_output=True)
+    assert cap(rule, ASK._replace(max_output=5, unread="it has `max_tokens` twice")) == 100

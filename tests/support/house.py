@@ -41,9 +41,9 @@ class KeptPermit:
     def first_token(self) -> None:
         self._permit.first_token()
 
-    def ended(self, how: str, usage: Usage | None) -> None:
+    def ended(self, how: str, usage: Usage | None, written: int = 0) -> None:
         self.ends.append(how)
-        self._permit.ended(how, usage)
+        self._permit.ended(how, usage, written)
 
 
 class KeptDoor:
