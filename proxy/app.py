@@ -7,6 +7,7 @@ import asyncio
 import json
 import random
 from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from itertools import count
@@ -43,7 +44,7 @@ from proxy.timeline import Recorder
 from proxy.tokens.exact import Question
 from proxy.wire import errors, ids
 from proxy.wire.asking import ask, wanted
-from proxy.wire.caps import cap_output
+from proxy.wire.caps import cap_output, heeds
 from proxy.wire.dialects import reader_for
 from proxy.wire.framing import framing_for, media_type, streams
 from proxy.wire.listening import PromptIds
@@ -85,6 +86,7 @@ class DataApp:
         self.auditing = Auditing(settings.prefixes, self._furniture.encode, self._furniture.executor)
         self._reading = Reading()
         self._editing = Editing(clock.now_ns, timing=settings.server_timing)
+        self._keeper = ThreadPoolExecutor(1, thread_name_prefix="phasegate-keep")  # the last word is written last
         self._relay = Relay(transport)
         self._send = send
         engines = [self._engine(upstream, configured) for upstream in settings.upstream]
@@ -146,17 +148,27 @@ class DataApp:
         self.door.replace(ruled)
 
     def remember(self) -> None:
-        """Go on from what the last process kept (`state`)."""
+        """Go on from what the last process kept (`state`), as far as it can be read."""
         kept = recall(Path(self.settings.state)) if self.settings.state else {}
-        self.door.limits.restore(kept.get("limits", {}))
-        for engine in self.fleet.engines:
-            engine.desk.restore(kept.get("counting", {}).get(engine.name, {}))
+        odd = self._restore(kept) if kept is not None else 1
+        if odd:
+            log.warning("state_odd", file=self.settings.state, left_out=odd)
 
-    def keep(self) -> None:
-        """Keep what must outlive a restart. Raises OSError."""
+    def _restore(self, kept: dict[str, Any]) -> int:
+        """How many things in it were odd, and left out."""
+        counting = kept.get("counting", {})
+        odd = self.door.limits.restore(kept.get("limits", {}))
+        if not isinstance(counting, dict):
+            return odd + 1
+        return odd + sum(engine.desk.restore(counting.get(engine.name, {})) for engine in self.fleet.engines)
+
+    async def keep(self) -> None:
+        """Keep what must outlive a restart; the file is written off the loop. Raises OSError."""
         if self.settings.state:
             counting = {engine.name: engine.desk.to_dict() for engine in self.fleet.engines}
-            keep(Path(self.settings.state), {"v": 1, "limits": self.door.limits.to_dict(), "counting": counting})
+            kept = {"v": 1, "limits": self.door.limits.to_dict(), "counting": counting}
+            loop = asyncio.get_running_loop()
+            await loop.run_in_executor(self._keeper, keep, Path(self.settings.state), kept)
 
     def state(self) -> Pulse:
         """The data process at this moment, for the office."""
@@ -179,7 +191,12 @@ class DataApp:
             answer = await engine.fetch(question.target, ASK_S, body=question.body)
             return answer[2] if answer is not None and answer[0] == 200 else None
 
-        door = self.door.at(upstream.label, lambda model: engine.fingerprint.window(model))
+        door = self.door.at(
+            upstream.label,
+            window=lambda model: engine.fingerprint.window(model),
+            models=lambda: engine.models,
+            heeds=lambda facts: heeds(engine.kind, facts),
+        )
         engine = Engine(upstream, self._relay, door, self._furniture.desk(ask), configured)
         return engine
 
@@ -206,7 +223,7 @@ class DataApp:
         return None if client.preflight else self._tenants.authorize(client.headers, client.address, facts)
 
     async def _read(self, facts: RequestFacts, content_type: str, body: bytes) -> RequestFacts:
-        return await self._reading.work(body, partial(_read, facts, content_type, body))
+        return await self._reading.work(body, partial(_read, facts, content_type, body, self.door.looks_closely))
 
     async def _prepare(
         self, engine: Engine, facts: RequestFacts, client: Client, id: str, body: Body, permit: Permit
@@ -224,7 +241,8 @@ class DataApp:
         asks = wanted(self._askings, engine.kind, facts) if engine.bears_splice else ()
         if permit.output_cap is None and not asks:
             return Request(outgoing, body)
-        return await self._reading.work(body, partial(_edited, facts, outgoing, body, permit.output_cap, asks))
+        edited = partial(_edited, engine.kind, facts, outgoing, body, permit.output_cap, asks)
+        return await self._reading.work(body, edited)
 
     def _timeouts(self, facts: RequestFacts) -> Timeouts:
         limits = self.settings.timeouts
@@ -363,15 +381,17 @@ def _may_have_swapped(finished: Finished) -> bool:
     return waited and report is not None and (report.load_ns or 0) >= LONG_LOAD_NS
 
 
-def _edited(facts: RequestFacts, outgoing: Headers, body: bytes, cap: int | None, asks: tuple[str, ...]) -> Request:
+def _edited(
+    kind: str, facts: RequestFacts, outgoing: Headers, body: bytes, cap: int | None, asks: tuple[str, ...]
+) -> Request:
     """The client's body under its limits, and asking for what it may be asked for beside the client."""
-    own = body if cap is None else _capped(facts, body, cap)
+    own = body if cap is None else _capped(kind, facts, body, cap)
     spliced, asked = ask(own, asks)
     return Request(outgoing, spliced, own if asked else None, asked)
 
 
-def _capped(facts: RequestFacts, body: bytes, tokens: int) -> bytes:
-    capped = cap_output(facts, body, tokens)
+def _capped(kind: str, facts: RequestFacts, body: bytes, tokens: int) -> bytes:
+    capped = cap_output(facts, body, tokens, kind)
     if capped is None:
         raise BadRequest(f"the output is limited to {tokens} tokens, and that cannot be written into this body; ask so")
     return capped
@@ -382,10 +402,10 @@ def _classify(method: str, path: str) -> RequestFacts:
     return RequestFacts(route.dialect, route.kind, route.route)
 
 
-def _read(facts: RequestFacts, content_type: str, body: bytes) -> RequestFacts:
+def _read(facts: RequestFacts, content_type: str, body: bytes, closely: bool) -> RequestFacts:
     if not body:
         return facts
-    found = read_facts(Route(facts.dialect, facts.kind, facts.route), content_type, body)
+    found = read_facts(Route(facts.dialect, facts.kind, facts.route), content_type, body, closely=closely)
     return replace(found, body_bytes=len(body)) if facts.route == "inference" else found
 
 

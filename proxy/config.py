@@ -159,11 +159,14 @@ class Limit(Section, frozen=True):
     kinds: tuple[str, ...] = ()
     """`chat`, `completion`, `generate`, `embed`, ...; empty: all."""
     per: tuple[Literal["engine", "model", "tenant"], ...] = ()
-    """Count for each `engine`, `model` or `tenant` by itself; empty: one counter for all."""
+    """Count for each `engine`, `model` or `tenant` by itself; empty: one counter for all. Models that the engine does
+    not list share one."""
     max_prompt_tokens: int | None = None
-    """Longest prompt. Nothing inside the count's error is refused."""
+    """Longest prompt. Nothing inside the count's error is refused; a body that engines may read differently is (no
+    JSON, `Messages`, a name twice)."""
     max_output_tokens: int | None = None
-    """Longest output that may be asked for."""
+    """Longest output that may be asked for. A body that sets no limit which the engine heeds (none, 0, -1) asks for
+    more."""
     cap_output: bool = False
     """Cap what asks for more, in place of refusing it."""
     within_window: bool = False
@@ -179,7 +182,8 @@ class Limit(Section, frozen=True):
     tokens_per_minute: int | None = None
     """Rate of prompt tokens."""
     tokens_per_hour: int | None = None
-    """Prompt and output tokens by the hour of the clock (UTC)."""
+    """Prompt and output tokens by the hour of the clock (UTC). What the engine does not state is counted as it was
+    seen."""
     tokens_per_day: int | None = None
     """The same by the day."""
 

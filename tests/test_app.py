@@ -2,12 +2,14 @@
 
 import asyncio
 import json
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from proxy.admission.keyring import Keyring
 from proxy.config import ConfigError, Limit, Settings, Tenants
@@ -17,7 +19,7 @@ from tests.support.clock import VirtualLoop, run
 from tests.support.house import URL, House
 from tests.support.pages import serving, vllm
 from tests.support.script import NOT_FOUND, OK, Call, Read, Script
-from tests.support.streams import JSON, MS, NDJSON, WHOLE, chat, ollama, plain
+from tests.support.streams import DONE, JSON, MS, NDJSON, WHOLE, chat, chunk, ollama, plain, stream
 
 CHAT = simple_request(chat())
 
@@ -94,7 +96,7 @@ def test_a_cap_that_cannot_be_written_is_refused() -> None:
     house, (answer,) = asked(simple_request(b'{"prompt":"x"}', "/invocations"), **CAP)
     assert (answer.status, house.calls) == (400, [])
     assert b"7 tokens" in answer.body
-    assert house.permit_ends == ["ignore"]
+    assert house.permit_ends == ["withdrawn"]
 
 
 def test_a_cap_and_the_asking_for_usage_go_together_and_fall_back_to_the_capped_body() -> None:
@@ -166,14 +168,101 @@ def test_no_content_type_takes_json_past_the_limits(path: str, type: str) -> Non
     ],
     ids=["more_behind", "capital", "utf-16", "utf-32"],
 )
-def test_a_prompt_that_cannot_be_read_is_held_to_its_bytes_and_never_called_a_count(
+def test_a_prompt_that_cannot_be_read_is_refused_where_prompts_are_limited_and_never_called_a_count(
     spoil: Callable[[bytes], bytes],
 ) -> None:
     body = spoil(json.dumps({"model": "m1", "messages": LONG}).encode())
     house, (answer,) = asked(simple_request(body), **SMALL)
     assert (answer.status, house.calls, house.records[0].count) == (400, [], None)
-    house, (answer,) = asked(simple_request(spoil(json.dumps({"model": "m1", "messages": []}).encode())), **SMALL)
+    assert house.records[0].admission.reason == "prompt_too_long"  # by its bytes alone
+    body = spoil(json.dumps({"model": "m1", "messages": []}).encode())
+    house, (answer,) = asked(simple_request(body), **SMALL)
+    assert (answer.status, house.calls, house.records[0].count) == (400, [], None)
+    assert house.records[0].admission.reason == "unreadable"
+    house, (answer,) = asked(simple_request(body), limit=[{"name": "r", "requests_per_minute": 9}])
     assert answer.status == 200
+
+
+TWICE = b'{"model":"m1","messages":[],"options":{"num_predict":99999},"options":{"num_predict":1}}'
+
+
+@pytest.mark.parametrize(
+    ("limit", "status"),
+    [
+        ({"max_output_tokens": 9}, 400),
+        ({"max_output_tokens": 9, "cap_output": True}, 400),
+        ({"max_output_tokens": 9, "mode": "observe"}, 200),
+        ({"max_prompt_tokens": 9}, 400),
+        ({"max_prompt_tokens": 9, "kinds": ["embed"]}, 200),
+        ({"tokens_per_day": 9_999}, 200),
+    ],
+    ids=str,
+)
+def test_what_engines_may_read_differently_passes_no_limit_on_it_and_any_other(
+    limit: dict[str, Any], status: int
+) -> None:
+    house, (answer,) = asked(simple_request(TWICE, "/api/chat"), limit=[{"name": "r", **limit}])
+    assert answer.status == status
+    assert [call.body for call in house.calls] == ([TWICE] if status == 200 else [])
+
+
+@pytest.mark.parametrize(
+    ("path", "asks", "capped"),
+    [
+        ("/api/chat", {"options": {"num_predict": -1}}, {"options": {"num_predict": 7}}),
+        ("/api/chat", {"options": {"num_predict": -2}}, {"options": {"num_predict": 7}}),
+        ("/api/chat", {}, {"options": {"num_predict": 7}}),
+        ("/v1/chat/completions", {}, {"max_tokens": 7}),
+        ("/v1/chat/completions", {"max_completion_tokens": 5}, {"max_tokens": 5, "max_completion_tokens": 5}),
+    ],
+)
+def test_output_without_a_limit_is_refused_or_capped(path: str, asks: dict[str, Any], capped: dict[str, Any]) -> None:
+    request = simple_request(json.dumps({"model": "m1", "messages": [], **asks}).encode(), path)
+    _, (answer,) = asked(request, limit=[{"name": "r", "max_output_tokens": 7}])
+    assert (answer.status, b"no limit of the output is set" in answer.body) == (400, True)
+    house, (answer,) = asked(request, **CAP)
+    assert answer.status == 200
+    assert {name: json.loads(house.calls[0].body)[name] for name in capped} == capped
+
+
+def test_embeddings_have_no_output_to_limit() -> None:
+    request = simple_request(b'{"model":"m1","input":"a"}', "/v1/embeddings")
+    for limit in ({"max_output_tokens": 7}, {"max_output_tokens": 7, "cap_output": True}):
+        house, _ = asked(request, limit=[{"name": "r", **limit}])
+        assert house.calls[0].body == b'{"model":"m1","input":"a"}'
+
+
+DAY = {"limit": [{"name": "r", "tokens_per_day": 100}]}
+
+
+def left(house: House) -> int:
+    (counter,) = house.app.door.snapshot()["counters"]
+    return int(counter["remaining"])
+
+
+def test_a_stream_without_usage_costs_its_prompt_and_what_was_seen_of_it() -> None:
+    script = stream(*[(10 * n, chunk("word ")) for n in range(30)], (400, chunk(finish="stop")), (410, DONE))
+    house, _ = asked(simple_request(chat(stream=True)), script, ask_usage=False, **DAY)
+    (record,) = house.records
+    assert record.count is not None
+    assert left(house) == 100 - record.count.n - 30
+    whole = {"choices": [{"index": 0, "message": {"content": "word " * 32}, "finish_reason": "stop"}]}
+    house, _ = asked(CHAT, plain(200, whole), **DAY)
+    assert left(house) == 100 - record.count.n - 20  # 160 characters
+
+
+def test_a_client_that_hangs_up_pays_for_what_it_saw() -> None:
+    script = stream(*[(10 * n, chunk("word ")) for n in range(99)])
+    house, _ = asked(replace(simple_request(chat(stream=True)), leaves_ns=305 * MS), script, **DAY)
+    (record,) = house.records
+    assert (record.outcome, record.timeline.token_events) == (Outcome.CLIENT_GONE, 31)
+    assert record.count is not None
+    assert left(house) == 100 - record.count.n - 31
+
+
+def test_a_request_that_the_engine_rejects_costs_no_token() -> None:
+    house, _ = asked(CHAT, plain(404, {"error": {"message": "no such model"}}), **DAY)
+    assert left(house) == 100
 
 
 def test_a_pull_may_be_silent_for_longer_than_an_answer() -> None:
@@ -277,7 +366,7 @@ def test_a_budget_outlives_a_restart(tmp_path: Path) -> None:
             house = House(loop, plain(200, USED), **settings)
             house.app.remember()
             statuses += [(await house.ask(CHAT)).status for _ in range(2)]
-            house.app.keep()
+            await house.app.keep()
         return statuses
 
     assert run(main) == [200, 429, 429, 429]
@@ -297,7 +386,7 @@ def test_what_counting_learnt_outlives_a_restart(tmp_path: Path) -> None:
             house.app.remember()
             for _ in range(times):
                 await house.ask(CHAT)
-            house.app.keep()
+            await house.app.keep()
             hows += [record.count.how for record in house.records if record.count is not None]
         return [hows[0], hows[-1]]
 
@@ -308,9 +397,56 @@ def test_without_a_file_nothing_is_kept(tmp_path: Path) -> None:
     async def main(loop: VirtualLoop) -> None:
         house = House(loop, OK)
         house.app.remember()
-        house.app.keep()
+        await house.app.keep()
 
     run(main)
+
+
+LIMITED = {"name": "h", "tokens_per_hour": 100}
+GOOD = {"key": ["tokens_per_hour", "h"], "window": 0, "used": 1}
+
+
+@pytest.mark.parametrize(
+    ("state", "left_out"),
+    [
+        pytest.param([], 1, id="a list"),
+        pytest.param({"limits": 5}, 1, id="limits of no shape"),
+        pytest.param({"limits": {"budgets": [{"key": ["tokens_per_hour", "h"]}, GOOD]}}, 1, id="a budget of no window"),
+        pytest.param({"limits": {"budgets": None}}, 1, id="no budgets"),
+        pytest.param({"counting": [1]}, 1, id="counting of no shape"),
+        pytest.param({"counting": {"engine.test:8000": [1]}}, 1, id="an engine of no shape"),
+        pytest.param({"counting": {"engine.test:8000": {"m": 5, "n": None}}, "limits": []}, 3, id="all odd"),
+        pytest.param({"counting": {"another engine": 5}}, 0, id="an engine that is gone"),
+        pytest.param({}, 0, id="empty"),
+    ],
+)
+def test_an_odd_state_is_left_out_with_one_warning(tmp_path: Path, state: object, left_out: int) -> None:
+    file = tmp_path / "state.json"
+    file.write_text(json.dumps(state))
+
+    async def main(loop: VirtualLoop) -> int | None:
+        house = House(loop, OK, state=str(file), limit=[LIMITED])
+        house.app.remember()
+        return (await house.ask(CHAT)).status
+
+    with capture_logs() as logs:
+        assert run(main) == 200
+    expected = [{"event": "state_odd", "file": str(file), "left_out": left_out, "log_level": "warning"}]
+    assert logs == (expected if left_out else [])
+
+
+def test_the_last_state_that_was_to_be_kept_is_the_one_that_is(tmp_path: Path) -> None:
+    settings = {"limit": [LIMITED], "state": str(tmp_path / "state.json")}
+
+    async def main(loop: VirtualLoop) -> None:
+        house = House(loop, plain(200, USED), **settings)
+        early = asyncio.ensure_future(house.app.keep())
+        await house.ask(CHAT)
+        await asyncio.gather(early, house.app.keep())
+
+    run(main)
+    ((budget,), kept) = (json.loads((tmp_path / "state.json").read_text())["limits"]["budgets"], os.listdir(tmp_path))
+    assert (budget["used"], kept) == (60, ["state.json"])
 
 
 # --- the end of the process, and its state ---

@@ -102,7 +102,7 @@ class Service:
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks)
-        self._write_state()
+        await self._write_state()
         await self._office.stop()
         await office
         return 0
@@ -138,11 +138,11 @@ class Service:
     async def _keep(self) -> None:
         while True:
             await asyncio.sleep(KEEP_S)
-            self._write_state()
+            await self._write_state()
 
-    def _write_state(self) -> None:
+    async def _write_state(self) -> None:
         try:
-            self._app.keep()
+            await self._app.keep()
         except OSError as error:
             log.error("state_not_kept", file=self._settings.state, error=error.strerror)
 
