@@ -101,13 +101,9 @@ class Door:
         """Whether a rule judges what a body says, so that it must be read for certain."""
         return self.limits.sized
 
-    async def admit(self, facts: RequestFacts, asked: Ask) -> Permit:
-        """A permit, perhaps after a wait. Raises Shed, PromptTooLong, OutputTooLong, QueueTimeout, with the verdict.
-
-        Only inference is limited. Cancelled while it waits, it has taken nothing.
-        """
-        if (permit := self.open(facts)) is not None:
-            return permit
+    async def admit(self, asked: Ask) -> Permit:
+        """A permit where `open` gave none, perhaps after a wait. Raises Shed, PromptTooLong, OutputTooLong, BadRequest,
+        QueueTimeout, with the verdict. Cancelled while it waits, it has taken nothing."""
         start = self._now()
         self.limits.sweep(start)
         weighed = self.limits.weigh(asked, start)
@@ -124,7 +120,7 @@ class Door:
         return Permit(verdict, weighed.cap, lambda how, usage, written: self._end(hold, waiter, how, usage, written))
 
     def open(self, facts: RequestFacts) -> Permit | None:
-        """A permit at once where no rule can say anything; None where one may."""
+        """A permit at once where no rule can say anything, for only inference is limited; None where one may."""
         if facts.route != "inference":
             return free()
         if self.limits.rules:
@@ -241,7 +237,7 @@ class EngineDoor:
         self, facts: RequestFacts, count: TokenCount | None, prefix: PrefixVerdict | None, tenant: str | None
     ) -> Permit:
         """A permit, perhaps after a wait. Raises Shed, Refused."""
-        return self._door.open(facts) or await self._door.admit(facts, self._ask(facts, count, tenant))
+        return self._door.open(facts) or await self._door.admit(self._ask(facts, count, tenant))
 
     def headers(self, facts: RequestFacts, tenant: str | None) -> list[tuple[bytes, bytes]]:
         """`x-ratelimit-*` for this client."""
