@@ -35,7 +35,7 @@ Libraries, and the only places that name them. What stands nowhere here is the s
     click               cli
     httptools           cli
     httpx               app fleet office.main relay transport
-    msgspec             cli config exporters office policy tokens wire
+    msgspec             cli config exporters memory office policy tokens wire
     prometheus_client   exporters.prometheus
     rich                cli
     starlette           office

@@ -33,7 +33,7 @@ from proxy.events import Said
 from proxy.exchange import Exchange, Passage, Request, Rooms
 from proxy.fleet import Audit, Engine, Fleet, Permit, Together
 from proxy.lookout import Lookout, look
-from proxy.memory import keep, recall
+from proxy.memory import keep, recall, spell
 from proxy.messages import EngineState, Message, PromptSeen, Pulse
 from proxy.policy import rules, tenants
 from proxy.reading import Reading
@@ -166,9 +166,9 @@ class DataApp:
         """Keep what must outlive a restart; the file is written off the loop. Raises OSError."""
         if self.settings.state:
             counting = {engine.name: engine.desk.to_dict() for engine in self.fleet.engines}
-            kept = {"v": 1, "limits": self.door.limits.to_dict(), "counting": counting}
+            text = await spell({"v": 1, "limits": self.door.limits.to_dict(), "counting": counting})
             loop = asyncio.get_running_loop()
-            await loop.run_in_executor(self._keeper, keep, Path(self.settings.state), kept)
+            await loop.run_in_executor(self._keeper, keep, Path(self.settings.state), text)
 
     def state(self) -> Pulse:
         """The data process at this moment, for the office."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Generic, TypeVar
 
-COUNTERS = 2_048
+COUNTERS = 1_024
 """Counters of one sort at most, save those of tenants and engines themselves, which the configuration bounds."""
 
 LOOKS = 8
