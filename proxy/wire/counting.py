@@ -2,26 +2,35 @@
 
 
 class RunningCount:
-    """Follows the output count of each choice, as long as every event of the stream carries one.
+    """Follows the output count of each choice, as long as every event of the stream carries one and it runs.
 
-    Then an event is a token event where the count rises, whatever its text. From the first event without a count on,
-    text decides.
+    Then an event is a token event where the count rises, whatever its text: tokens without text come before the text
+    that was held back with them. Text that no rise explains shows that the number is no running count (a constant, a
+    figure of the event alone), and so does a fall: from there on text decides.
     """
 
-    # State: the last count of each choice, and whether every event so far carried one.
-    __slots__ = ("_last", "live")
+    # State: the last count of each choice, the choices whose count rose without text since their last text, and whether
+    # the count runs.
+    __slots__ = ("_held", "_last", "live")
 
     def __init__(self, live: bool = True) -> None:
+        self._held: set[int] = set()
         self._last: dict[int, int] = {}
         self.live = live
 
-    def rise(self, choice: int, count: int | None) -> int | None:
-        """New tokens of this choice; None where there is no count: from then on text decides."""
-        if count is None:
+    def rise(self, choice: int, count: int | None, wrote: bool, role: bool = False) -> int | None:
+        """New tokens of this choice, in an event with text (`wrote`) or without; None: here and from now on text
+        decides. With a role alone (`role`) nothing is written yet: its count is where the count starts."""
+        if not self.live or count is None:
             self.live = False
             return None
-        before = self._last.get(choice, 0)
-        if count <= before:
-            return 0
+        rise = count - self._last.get(choice, count if role else 0)
+        if rise < 0 or (wrote and not rise and choice not in self._held):
+            self.live = False
+            return None
         self._last[choice] = count
-        return count - before
+        if wrote:
+            self._held.discard(choice)
+        elif rise:
+            self._held.add(choice)
+        return rise

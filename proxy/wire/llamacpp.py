@@ -105,7 +105,9 @@ class LlamaCpp:
     def _event(self, result: Result) -> Event:
         self._seen.add(result.index)
         text = result.content or ""
-        rise = self._running.rise(result.index, count(result.tokens_predicted)) if self._running.live else None
+        rise = None
+        if self._running.live:
+            rise = self._running.rise(result.index, count(result.tokens_predicted), bool(text))
         wrote = bool(text) and self._streamed if rise is None else rise > 0
         tokens = (result.index,) if wrote else ()
         event = Event(tokens, text=text, counted=rise or None)

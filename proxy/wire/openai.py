@@ -263,10 +263,16 @@ class OpenAi:
         self, chunk: Chunk, usage: Usage | None, tokens: tuple[int, ...]
     ) -> tuple[tuple[int, ...], int | None]:
         """Token events by the running count where every event has one, and how many tokens this event holds."""
-        choices = chunk.choices or []
+        choices, running = chunk.choices or [], self._running
         count = usage.output_tokens if usage else predicted(chunk.timings)
-        if not self._running.live or count is None:
-            self._running.live = False
-            return tokens, sum(map(listed, choices)) or None if tokens else None
-        rises = [(choice.index or 0, self._running.rise(choice.index or 0, count)) for choice in choices]
-        return tuple(index for index, rise in rises if rise), sum(rise or 0 for _, rise in rises) or None
+        if running.live and count is not None:
+            rises = [(choice.index or 0, self._rise(choice, count, tokens)) for choice in choices]
+            if running.live:
+                return tuple(index for index, rise in rises if rise), sum(rise or 0 for _, rise in rises) or None
+        running.live = False
+        return tokens, sum(map(listed, choices)) or None if tokens else None
+
+    def _rise(self, choice: Choice, count: int, tokens: tuple[int, ...]) -> int | None:
+        index, delta = choice.index or 0, choice.delta
+        wrote = index in tokens
+        return self._running.rise(index, count, wrote, role=not wrote and delta is not None and bool(delta.role))

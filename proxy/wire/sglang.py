@@ -90,7 +90,9 @@ class SgLang:
     def _event(self, said: Generated) -> Event:
         info = mapping(said.meta_info)
         text = self._news(said.index, said.text or "")
-        rise = self._running.rise(said.index, count(info.get("completion_tokens"))) if self._running.live else None
+        rise = None
+        if self._running.live:
+            rise = self._running.rise(said.index, count(info.get("completion_tokens")), bool(text))
         wrote = bool(text) and self._streamed if rise is None else rise > 0
         tokens = (said.index,) if wrote else ()
         event = Event(tokens, text=text, usage=sglang_usage(info), counted=rise or None)

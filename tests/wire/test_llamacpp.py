@@ -34,6 +34,13 @@ def test_where_every_event_counts_the_count_decides():
     assert "".join(event.text for event in events) == "aheldbcd"
 
 
+@pytest.mark.parametrize("count", [0, 1, 16])
+def test_text_is_a_token_event_whatever_a_constant_says(count):
+    used = reader()
+    events = [used.read(frame({"content": "a", "stop": False, "tokens_predicted": count})) for _ in range(3)]
+    assert [event.tokens for event in events] == [(0,)] * 3
+
+
 def test_without_counts_text_decides():
     used = reader()
     assert used.read(frame({"content": "a", "stop": False})) == Event((0,), text="a")

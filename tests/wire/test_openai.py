@@ -200,10 +200,31 @@ def test_timings_on_every_event_count_too():
 
 def test_each_choice_counts_for_itself():
     used = reader(n=2)
-    events = [
-        used.read(chunk(delta("a", index), usage=counted(count))) for index, count in [(0, 1), (1, 1), (1, 3), (0, 1)]
-    ]
-    assert [event.tokens for event in events] == [(0,), (1,), (1,), ()]
+    pieces = [("a", 0, 1), ("b", 1, 1), ("cd", 1, 3), ("", 0, 2), ("e", 0, 2), ("", 1, 3)]
+    events = [used.read(chunk(delta(text, index), usage=counted(count))) for text, index, count in pieces]
+    assert [event.tokens for event in events] == [(0,), (1,), (1,), (0,), (), ()]
+
+
+NO_COUNTS = {
+    "none yet": [0, 0, 0, 0],
+    "the end is known": [20, 20, 20, 20],
+    "one an event": [1, 1, 1, 1],
+    "of each event": [1, 3, 1, 2],
+    "now and then": [1, 1, 2, 2],
+    "one late": [0, 1, 2, 3],
+}
+
+
+@pytest.mark.parametrize("usage", NO_COUNTS.values(), ids=NO_COUNTS)
+@pytest.mark.parametrize("role", [False, True], ids=["text first", "a role first"])
+def test_text_is_a_token_event_whatever_a_figure_that_does_not_run_says(usage: list[int], role: bool):
+    used = reader()
+    if role:
+        event = used.read(chunk(delta("", role="assistant"), usage=counted(usage[0])))
+        assert (event.tokens, event.role) == ((), True)
+    assert [used.read(chunk(delta("a"), usage=counted(count))).tokens for count in usage] == [(0,)] * 4
+    end = used.read(chunk(delta(None, finish="stop"), usage=counted(20)))
+    assert (end.tokens, end.usage) == ((), Usage(9, 20))
 
 
 def test_one_event_without_a_count_and_text_decides():

@@ -43,6 +43,12 @@ def test_without_counts_text_decides():
     assert [used.read(event(text)).tokens for text in ("", "a", "a", "ab")] == [(), (0,), (), (0,)]
 
 
+@pytest.mark.parametrize("count", [0, 1, 16])
+def test_text_is_a_token_event_whatever_a_constant_says(count):
+    used = reader()
+    assert [used.read(event(text, count)).tokens for text in ("a", "ab", "abc")] == [(0,)] * 3
+
+
 INFO = {
     "prompt_tokens": 5,
     "completion_tokens": 2,
