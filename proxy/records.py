@@ -282,6 +282,10 @@ class Gaps:
     p50_ns: int
     p99_ns: int
     max_ns: int
+    lead: int = 0
+    """Token events at its first moment: no gap between them is long enough for an engine's step (`gaps`)."""
+    moments: int = 0
+    """Moments at which it had token events; 0: they were not told apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -419,4 +423,4 @@ class RequestRecord:
     finished: Finished
     breakdown: PhaseBreakdown
     findings: tuple[str, ...] = ()
-    """Everything worth saying: `cold_load`, `context_truncated`, `num_ctx_ignored`, `engine_durations_distrusted`."""
+    """Everything worth saying; README has the list."""

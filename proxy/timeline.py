@@ -207,10 +207,12 @@ class Recorder:
         tokens, reasoning, _, finish, usage, report, error, done, role, counted, _ = event
         if tokens:
             at = t - self._arrived
-            self.token_events += 1
+            events = self.token_events = self.token_events + 1
             self._last_token = at
             if self._first_answer is None:
                 self._first(at, reasoning, counted)
+            if events == 2 and counted is None:
+                self._first_event_tokens = 1  # what the first one said was no count of its tokens
             for choice in tokens:
                 series = self._series.get(choice)
                 if series is not None:

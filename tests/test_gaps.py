@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.gaps import EXACT_GAPS, Series, pack_stamps, unpack_stamps
+from proxy.gaps import EXACT_GAPS, TOGETHER_NS, Series, pack_stamps, unpack_stamps
 
 MS = 1_000_000
 
@@ -39,6 +39,14 @@ def test_folded_gaps_keep_exact_sums_and_percentiles_within_three_percent(
     for got, percent in ((folded.p50_ns, 50), (folded.p99_ns, 99)):
         true = ordered[-(-percent * count // 100) - 1]
         assert abs(got - true) <= 0.03 * true
+
+
+@given(st.lists(st.sampled_from([0, TOGETHER_NS, TOGETHER_NS * 2, 10**9]), max_size=60), st.integers(1, 70))
+def test_events_too_close_for_an_engine_s_step_are_one_moment(some: list[int], fold_every: int) -> None:
+    gaps = series(some, fold_every).gaps(0)
+    apart = [at for at, gap in enumerate(some) if gap > TOGETHER_NS]
+    assert gaps.moments == 1 + len(apart)
+    assert gaps.lead == 1 + (apart[0] if apart else len(some))
 
 
 def test_buckets_are_few_however_many_gaps() -> None:

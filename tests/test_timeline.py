@@ -188,6 +188,14 @@ def test_what_the_reader_said_is_kept() -> None:
     assert repr(recorder) == "<Recorder ended, 5 events, 1 with tokens>"
 
 
+@pytest.mark.parametrize(("second", "tokens"), [(4, 7), (None, 1)])
+def test_tokens_of_the_first_event_are_known_where_the_next_says_its_own_too(second: int | None, tokens: int) -> None:
+    recorder = answering()
+    for at, counted in ((3, 7), (4, second), (5, None)):
+        recorder.event(at, Event(tokens=(0,), counted=counted, text="a"))
+    assert recorder.end(6).first_event_tokens == tokens
+
+
 def test_so_many_choices_are_followed_and_no_more() -> None:
     recorder = answering()
     recorder.event(5 * MS, Event(tokens=tuple(range(250_000)), finish=tuple((n, "stop") for n in range(250_000))))

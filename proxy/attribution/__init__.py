@@ -5,6 +5,7 @@
       trust.contradicts   does our clock contradict the engine's figures
       ollama llamacpp vllm sglang   what each engine's report means, and what its timing on the wire means without one
       joint               what our clock alone can say: joint phases where only a sum is known
+      seen                what a stream shows of the writing, and whether its first token event is where it began
       slots               when a residual was waiting for a slot, and when the engine's own work
       rates               tokens per second, time per output token
 

@@ -1,15 +1,17 @@
 """What our clock alone can say of an answer: joint phases where only a sum is known."""
 
 from proxy.attribution.bill import Bill
+from proxy.attribution.seen import starts
 from proxy.records import Class, Finished, Outcome, Timeline
 
 
 def split(finished: Finished, bill: Bill) -> None:
-    """Any engine: up to the first token (`queue_prefill`), decode, delivery; without tokens one sum (`engine`)."""
+    """Any engine: up to the first token (`queue_prefill`), decode, delivery; one sum (`engine`) where no token event
+    marks the end of prefill."""
     line = finished.timeline
     if line.dispatched_ns is None:
         return
-    if line.first_token_ns is None or written_at_once(finished):
+    if line.first_token_ns is None or not starts(finished):
         whole(finished, bill)
         return
     bill.take("queue_prefill", line.first_token_ns - line.dispatched_ns, Class.DERIVED, "clock")
@@ -45,14 +47,6 @@ def delivery(finished: Finished, bill: Bill) -> None:
     end = line.last_token_ns or line.last_byte_ns
     if end is not None and finished.outcome is Outcome.COMPLETED:
         bill.take("delivery", line.total_ns - end, Class.MEASURED, "clock")
-
-
-def written_at_once(finished: Finished) -> bool:
-    """All output came in one event, and it is not known to be one token: first token and last are one mark."""
-    line = finished.timeline
-    if line.token_events != 1 or (finished.usage is not None and finished.usage.output_tokens == 1):
-        return False
-    return finished.outcome is Outcome.COMPLETED
 
 
 def since_dispatch(line: Timeline, mark_ns: int | None) -> int | None:

@@ -6,7 +6,8 @@ head, and at most what the first token leaves beside the reported prompt time.
 
 from proxy.attribution import joint
 from proxy.attribution.bill import Bill
-from proxy.attribution.slots import part
+from proxy.attribution.seen import starts
+from proxy.attribution.slots import part, prompt_tokens
 from proxy.records import Class, EngineReport, Finished, Timeline
 
 TIMINGS = "llamacpp.timings"
@@ -28,13 +29,14 @@ def reported(finished: Finished, report: EngineReport, bill: Bill) -> None:
     bill.take("decode", report.decode_ns, Class.MEASURED, TIMINGS)
     line = finished.timeline
     head, first = joint.since_dispatch(line, line.head_ns), joint.since_dispatch(line, line.first_token_ns)
-    if head is None or first is None:
+    if head is None or first is None or (_together(line) and not starts(finished)):
         _residual(finished, bill)
         return
     spare = max(first - (report.prefill_ns or 0), 0)
     source = TIMINGS if _together(line) else HEAD
     bill.take("queue", min(head, spare), Class.DERIVED, source, HEAD_ERROR_NS)
-    bill.take("step_wait", spare - min(head, spare), Class.DERIVED, TIMINGS)
+    if starts(finished):
+        bill.take("step_wait", spare - min(head, spare), Class.DERIVED, TIMINGS)
     joint.delivery(finished, bill)
 
 
@@ -46,7 +48,7 @@ def by_clock(finished: Finished, bill: Bill) -> None:
         joint.split(finished, bill)
         return
     bill.take("queue", head, Class.DERIVED, HEAD, HEAD_ERROR_NS)
-    if line.choices > 1 or finished.facts.prompts > 1 or joint.written_at_once(finished):
+    if line.choices > 1 or finished.facts.prompts > 1 or not starts(finished):
         start = line.last_token_ns or line.first_token_ns
         bill.take("prefill_decode", start - (line.head_ns or 0), Class.DERIVED, "clock")
     else:
@@ -56,10 +58,11 @@ def by_clock(finished: Finished, bill: Bill) -> None:
 
 
 def _residual(finished: Finished, bill: Bill) -> None:
-    """No stream: the head comes with the body. What is left is a wait where all slots were taken, else front end."""
-    wait = part(finished.evidence, bill.left)
-    bill.take("queue", wait.queue_ns, wait.klass, TIMINGS, 2 * HEAD_ERROR_NS)
-    bill.take("frontend", wait.frontend_ns, wait.klass, TIMINGS, 2 * HEAD_ERROR_NS)
+    """No stream: the head comes with the body. What is left is a wait for a slot, whoever had it, or front end."""
+    wait = part(finished.evidence, bill.left, tokens=prompt_tokens(finished)).waited()
+    error = max(2 * HEAD_ERROR_NS, wait.doubt_ns)
+    bill.take("queue", wait.queue_ns, wait.klass, TIMINGS, error)
+    bill.take("frontend", wait.frontend_ns, wait.klass, TIMINGS, error)
 
 
 def _together(line: Timeline) -> bool:

@@ -7,7 +7,7 @@ another runner that has to go (inside `load_duration`), for the load itself, for
 
 from proxy.attribution import joint
 from proxy.attribution.bill import Bill
-from proxy.attribution.slots import part
+from proxy.attribution.slots import part, prompt_tokens, was_cut
 from proxy.attribution.trust import LATE_NS, decoded_twice
 from proxy.records import Class, EngineReport, Evidence, Finished
 
@@ -32,14 +32,18 @@ def reported(finished: Finished, report: EngineReport, bill: Bill) -> None:
     residual = min(max(total - load - prefill - decode, 0), room)
     first, second = _fitting(finished, residual, load + prefill)
     swap = _swap_wait(finished.evidence, load)
-    wait = part(finished.evidence, first, load)
+    wait = part(finished.evidence, first, load, prompt_tokens(finished), cut=was_cut(finished))
+    if finished.timeline.first_token_ns is not None:
+        wait = wait.waited()
     bill.take(*_prefill(finished.evidence, prefill))
     bill.take("decode", decode, Class.MEASURED, DURATIONS)
     _load(finished.evidence, load - swap, bill)
-    bill.take("queue", swap + wait.queue_ns, wait.klass, DURATIONS, ERROR_NS)
+    bill.take("queue", swap + wait.queue_ns, wait.klass, DURATIONS, max(wait.doubt_ns, ERROR_NS))
     # A slot may be free and the engine still busy: it takes new work only between two batches of another's prompt.
-    doubt = wait.frontend_ns if finished.evidence.ahead else 0
+    doubt = wait.frontend_ns if finished.evidence.ahead else wait.doubt_ns
     bill.take("frontend", wait.frontend_ns, wait.klass, DURATIONS, max(doubt, ERROR_NS))
+    # Without a token event it may also be a first run, of reasoning, that the counters leave out.
+    bill.take("engine", wait.strange_ns, Class.DERIVED, DURATIONS)
     bill.take("prefill_decode", second, Class.DERIVED, DURATIONS)
     _delivery(finished, bill)
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from proxy.attribution.ollama import counts_fresh_only
+from proxy.attribution.seen import paced, shown
 from proxy.attribution.trust import FASTEST
 from proxy.records import EngineReport, Finished, Phase, Timeline
 
@@ -22,8 +23,7 @@ class Rates(NamedTuple):
 def rates(finished: Finished, report: EngineReport | None, phases: Iterable[Phase]) -> Rates:
     """`report` is None where it is not trusted; then our own clock stands in for decode."""
     spans = {phase.name: phase.ns for phase in phases}
-    tokens = _steps(finished)
-    tpot = None if tokens is None else _span(finished.timeline) / tokens
+    tpot = _tpot(finished)
     return Rates(_prefill(finished, report, spans), _decode(finished, report, tpot), tpot)
 
 
@@ -49,7 +49,7 @@ def _fresh(finished: Finished, report: EngineReport | None) -> int | None:
 def _decode(finished: Finished, report: EngineReport | None, tpot: float | None) -> float | None:
     """n - 1 tokens lie between the first and the last one, by the engine's duration or by our clock."""
     if report is None or not report.decode_ns or not report.covers_all:
-        return 1e9 / tpot if tpot and tpot * FASTEST >= 1e9 else None
+        return 1e9 / tpot if tpot else None
     tokens = report.output_tokens if report.output_tokens is not None else _output(finished)
     if tokens is None or tokens < 2 or _several(finished):
         return None
@@ -57,16 +57,13 @@ def _decode(finished: Finished, report: EngineReport | None, tpot: float | None)
     return rate if rate <= FASTEST else None
 
 
-def _steps(finished: Finished) -> int | None:
-    """Output tokens between the first token event and the last; None where time per token has no meaning."""
-    line, output = finished.timeline, _output(finished)
-    if output is None or _several(finished) or not _span(line):
+def _tpot(finished: Finished) -> float | None:
+    """Nanoseconds per output token between the first token event and the last; None where that is no speed."""
+    line, output = finished.timeline, shown(finished)
+    if output is None or _several(finished) or not _span(line) or not paced(finished):
         return None
-    if finished.usage is not None and line.first_answer_ns == line.first_token_ns:
-        # The stream showed no reasoning: reasoning tokens came before it, unseen.
-        output -= finished.usage.reasoning_tokens or 0
     steps = output - line.first_event_tokens
-    return steps if steps > 0 else None
+    return _span(line) / steps if 0 < steps <= FASTEST * _span(line) / 1e9 else None
 
 
 def _span(line: Timeline) -> int:

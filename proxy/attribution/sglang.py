@@ -6,6 +6,7 @@ Headers of the native route leave at once, those of OpenAI's routes with the fir
 
 from proxy.attribution import joint
 from proxy.attribution.bill import Bill
+from proxy.attribution.seen import starts
 from proxy.records import Class, EngineReport, Finished
 
 
@@ -16,6 +17,6 @@ def reported(finished: Finished, report: EngineReport, bill: Bill) -> None:
         bill.take(name, ns, Class.MEASURED, report.source)
     line = finished.timeline
     first = joint.since_dispatch(line, line.first_token_ns)
-    if first is not None:
+    if first is not None and starts(finished):
         bill.take("step_wait", first - sum(ns or 0 for _, ns in parts), Class.DERIVED, report.source)
     joint.delivery(finished, bill)

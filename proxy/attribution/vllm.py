@@ -6,10 +6,14 @@ vLLM's holds: its engine takes new requests only between steps. It is `step_wait
 
 from proxy.attribution import joint
 from proxy.attribution.bill import Bill
+from proxy.attribution.seen import starts
 from proxy.records import Class, EngineReport, Finished, Timeline
 
 METRICS = "vllm.metrics"
 HEAD = "vllm.head"
+
+NEAR_NS = 1_000_000
+"""Marks closer than this were made by one write: between any two of them the engine takes a step, and more."""
 
 
 def reported(finished: Finished, report: EngineReport, bill: Bill) -> None:
@@ -17,11 +21,13 @@ def reported(finished: Finished, report: EngineReport, bill: Bill) -> None:
     for name, ns in (("queue", report.queue_ns), ("prefill", report.prefill_ns), ("decode", report.decode_ns)):
         bill.take(name, ns, Class.MEASURED, report.source)
     line = finished.timeline
-    first, head = joint.since_dispatch(line, prefill_end(line)), joint.since_dispatch(line, line.head_ns)
-    if line.streamed and first is not None and head is not None:
+    end = prefill_end(line)
+    first, head = joint.since_dispatch(line, end), joint.since_dispatch(line, line.head_ns)
+    if line.streamed and first is not None and head is not None and not _near(line.head_ns, end):
         spare = max(first - (report.queue_ns or 0) - (report.prefill_ns or 0), 0)
         bill.take("frontend", min(head, spare), Class.DERIVED, HEAD)
-        bill.take("step_wait", spare - min(head, spare), Class.DERIVED, report.source)
+        if not _late(finished, end):
+            bill.take("step_wait", spare - min(head, spare), Class.DERIVED, report.source)
     joint.delivery(finished, bill)
 
 
@@ -29,13 +35,11 @@ def by_clock(finished: Finished, bill: Bill) -> None:
     """No metrics: the head ends the front end; queue and prefill are one sum; a body that is no stream is one sum."""
     line = finished.timeline
     end = prefill_end(line)
-    head = joint.since_dispatch(line, line.head_ns)
-    one_mark = end == line.first_token_ns and joint.written_at_once(finished)
-    if not line.streamed or end is None or head is None or one_mark:
+    if not line.streamed or end is None or line.head_ns is None or _near(line.head_ns, end) or _late(finished, end):
         joint.split(finished, bill)
         return
-    bill.take("frontend", head, Class.DERIVED, HEAD)
-    bill.take("queue_prefill", end - (line.head_ns or 0), Class.DERIVED, "clock")
+    bill.take("frontend", joint.since_dispatch(line, line.head_ns), Class.DERIVED, HEAD)
+    bill.take("queue_prefill", end - line.head_ns, Class.DERIVED, "clock")
     joint.tail(finished, bill, end)
 
 
@@ -44,3 +48,13 @@ def prefill_end(line: Timeline) -> int | None:
     if line.first_token_ns is None or line.role_ns is None:
         return line.first_token_ns
     return min(line.role_ns, line.first_token_ns)
+
+
+def _late(finished: Finished, end: int | None) -> bool:
+    """The end of prefill is not known: no role came before the first output, and that came late."""
+    return _near(end, finished.timeline.first_token_ns) and not starts(finished)
+
+
+def _near(mark_ns: int | None, later_ns: int | None) -> bool:
+    """Two marks of one write. A head that leaves with the first output was held back on the way, and marks nothing."""
+    return mark_ns is not None and later_ns is not None and later_ns - mark_ns < NEAR_NS

@@ -1,5 +1,7 @@
+from dataclasses import replace
+
 from proxy.attribution.joint import since_dispatch
-from proxy.records import Outcome, Timeline, Usage
+from proxy.records import Gaps, Outcome, Timeline, Usage
 from tests.attribution.made import line, phases, split
 
 
@@ -17,6 +19,20 @@ def test_all_output_in_one_event_hides_the_end_of_prefill() -> None:
     assert phases(split("openai", one_event)) == {"engine": 90, "delivery": 10}
     assert phases(split("openai", one_event, None, Usage(5, 18))) == {"engine": 90, "delivery": 10}
     assert phases(split("openai", one_event, None, Usage(5, 1))) == {"queue_prefill": 90, "delivery": 10}
+
+
+def test_output_that_was_held_back_hides_the_end_of_prefill() -> None:
+    at_once = line(2010, first_token=2000, token_events=50)
+    assert phases(split("openai", at_once, None, Usage(5, 50))) == {"engine": 2000, "delivery": 10}
+    bursts = replace(
+        line(2010, first_token=2000, last_token=2005, token_events=50),
+        gaps=(Gaps(0, 49, 5_000_000, 0, 5_000_000, 5_000_000, lead=25, moments=2),),
+    )
+    assert phases(split("openai", bursts, None, Usage(5, 50))) == {"engine": 2005, "delivery": 5}
+    burst_then_gone = split("openai", bursts, None, None, Outcome.CLIENT_GONE)
+    assert phases(burst_then_gone) == {"engine": 2010}
+    thought = line(2010, first_token=1000, last_token=2000, token_events=50)
+    assert phases(split("openai", thought, None, Usage(5, 150, None, 100))) == {"engine": 2000, "delivery": 10}
 
 
 def test_an_abort_after_the_first_token_keeps_it() -> None:

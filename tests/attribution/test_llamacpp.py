@@ -1,5 +1,7 @@
+from dataclasses import replace
+
 from proxy.attribution.ladder import attribute
-from proxy.records import Class
+from proxy.records import Class, Usage
 from tests.attribution.made import finished, line, phases, report, split
 
 SAID = report("llamacpp.timings", prefill=400, decode=500)
@@ -28,6 +30,27 @@ def test_a_body_that_is_no_stream_leaves_a_residual() -> None:
     assert phases(free) == {"frontend": 100, "prefill": 400, "decode": 500}
     taken = split("llamacpp", line(1000, head=999), SAID, slots=1, ahead=1, contended=80)
     assert phases(taken) == {"queue": 80, "frontend": 20, "prefill": 400, "decode": 500}
+
+
+def test_seconds_that_no_front_end_takes_were_a_wait_for_somebody_whom_we_do_not_see() -> None:
+    done = finished("llamacpp", line(3000, head=2999), SAID, slots=1)
+    assert phases(attribute(done)) == {"queue": 2100, "prefill": 400, "decode": 500}
+    (queue,) = [phase for phase in attribute(done).phases if phase.name == "queue"]
+    assert (queue.klass, queue.error_ns) == (Class.INFERRED, 2_100_000_000)
+    half = finished("llamacpp", line(1400, head=1399), SAID, slots=1)
+    (frontend,) = [phase for phase in attribute(half).phases if phase.name == "frontend"]
+    assert (frontend.klass, frontend.error_ns) == (Class.DERIVED, 500_000_000)
+
+
+def test_a_stream_that_was_held_back_is_as_good_as_none() -> None:
+    at_once = line(3000, head=2990, first_token=2990, token_events=50)
+    assert phases(split("llamacpp", at_once, SAID, Usage(5, 50))) == {"queue": 2100, "prefill": 400, "decode": 500}
+    assert phases(split("llamacpp", at_once, None, Usage(5, 50))) == {"engine": 2990, "delivery": 10}
+    after_its_head = replace(at_once, head_ns=90_000_000)
+    found = phases(split("llamacpp", after_its_head, SAID, Usage(5, 50)))
+    assert found == {"queue": 90, "prefill": 400, "decode": 500, "delivery": 10, "unattributed": 2000}
+    found = phases(split("llamacpp", after_its_head, None, Usage(5, 50)))
+    assert found == {"queue": 90, "prefill_decode": 2900, "delivery": 10}
 
 
 def test_figures_of_the_first_prompt_do_not_stand_for_all() -> None:

@@ -1,8 +1,10 @@
+from dataclasses import replace
+
 import pytest
 
 from proxy.attribution.ladder import attribute
 from proxy.attribution.ollama import counts_fresh_only, waits_inside_prefill
-from proxy.records import Class, Finished, Outcome
+from proxy.records import Class, Finished, Outcome, TokenCount, Usage
 from tests.attribution.made import finished, line, ollama, phases, report, split
 
 STREAM = line(1000, dispatched=2, first_token=480, last_token=985)
@@ -55,6 +57,33 @@ def test_front_end_beside_others_may_hold_a_wait_for_their_batch() -> None:
         for ahead in (0, 1)
     )
     assert (alone.error_ns, beside.error_ns) == (2_400_000, beside.ns)
+
+
+def test_seconds_that_no_front_end_takes_are_no_front_end() -> None:
+    """Of a stream they were a wait for somebody whom we do not see; else perhaps a first run that is not counted."""
+    said = ollama(total=3990, load=5, prefill=400, decode=500)
+    stream = finished("ollama", line(4000, first_token=3480, last_token=3985), said, slots=1)
+    (queue,) = [phase for phase in attribute(stream).phases if phase.name == "queue"]
+    assert (queue.ns, queue.klass, queue.error_ns) == (3_085_000_000, Class.INFERRED, 3_085_000_000)
+    whole = finished("ollama", line(4000), said, slots=1)
+    assert phases(attribute(whole)) == {"load": 5, "prefill": 400, "decode": 500, "engine": 3085, "delivery": 10}
+    assert classes(whole)["engine"] is Class.DERIVED
+    behind = finished("ollama", line(4000), said, slots=1, ahead=1, contended=3000)
+    assert (phases(attribute(behind))["queue"], phases(attribute(behind))["frontend"]) == (2995, 90)
+
+
+def test_half_a_second_of_front_end_says_that_it_may_be_a_wait() -> None:
+    said = ollama(total=1490, load=5, prefill=400, decode=500)
+    done = finished("ollama", line(1500), said, slots=1)
+    (frontend,) = [phase for phase in attribute(done).phases if phase.name == "frontend"]
+    assert (frontend.ns, frontend.klass, frontend.error_ns) == (585_000_000, Class.DERIVED, 585_000_000)
+
+
+def test_a_chat_that_is_cut_may_be_rendered_for_seconds() -> None:
+    said = ollama(total=3990, load=5, prefill=400, decode=500)
+    count = TokenCount(9000, "estimated", 8000, 10_000, 9000)
+    cut = replace(finished("ollama", line(4000), said, Usage(2050, 9), slots=1), count=count)
+    assert phases(attribute(cut))["frontend"] == 3085
 
 
 def test_waiting_for_a_runner_that_had_to_go_is_queue_the_rest_of_the_load_is_load() -> None:

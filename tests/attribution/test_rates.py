@@ -1,7 +1,9 @@
+from dataclasses import replace
+
 import pytest
 
 from proxy.attribution.ladder import attribute
-from proxy.records import Usage
+from proxy.records import Gaps, Usage
 from tests.attribution.made import finished, line, ollama, report, split
 
 MS = 1_000_000
@@ -63,10 +65,11 @@ def test_tokens_of_the_first_event_do_not_count() -> None:
 
 
 def test_unseen_reasoning_does_not_count() -> None:
-    hidden = split("openai", line(300, first_token=100, last_token=190), None, Usage(6, 110, None, 100))
+    stream = line(300, first_token=100, last_token=190, token_events=10)
+    hidden = split("openai", stream, None, Usage(6, 110, None, 100))
     assert hidden.tpot_ns == 10 * MS
     assert hidden.decode_rate == pytest.approx(100)
-    shown = line(300, first_token=100, first_answer=150, last_token=190)
+    shown = line(300, first_token=100, first_answer=150, last_token=190, token_events=10)
     assert split("openai", shown, None, Usage(6, 10, None, 5)).tpot_ns == 10 * MS
 
 
@@ -78,6 +81,32 @@ def test_time_per_token_has_no_meaning_for_several_choices_or_prompts() -> None:
     said = report("vllm.metrics", queue=1, prefill=10, decode=90, fresh_tokens=5)
     both = split("vllm", two, said, Usage(6, 10, 1))
     assert (both.tpot_ns, both.decode_rate, both.prefill_rate) == (None, None, None)
+
+
+def test_reasoning_in_the_text_counts() -> None:
+    """It came as `<think>`, in as many events as there are tokens."""
+    stream = line(1200, first_token=100, last_token=1090, token_events=100)
+    plain = split("openai", stream, None, Usage(10, 100, None, 90))
+    assert plain.tpot_ns == 10 * MS
+    assert plain.decode_rate == pytest.approx(100)
+
+
+def test_an_answer_that_was_held_back_shows_no_speed() -> None:
+    """Fifty tokens in two bursts, 5 ms apart, after two seconds."""
+    bursts = replace(
+        line(2010, first_token=2000, last_token=2005, token_events=50),
+        gaps=(Gaps(0, 49, 5 * MS, 0, 5 * MS, 5 * MS, lead=25, moments=2),),
+    )
+    breakdown = split("openai", bursts, None, Usage(10, 50))
+    assert (breakdown.tpot_ns, breakdown.decode_rate) == (None, None)
+
+
+def test_no_time_per_token_is_shorter_than_any_engine_takes() -> None:
+    stream = line(300, first_token=100, last_token=190, token_events=10)
+    mad = split("openai", stream, None, Usage(6, 2**53))
+    assert (mad.tpot_ns, mad.decode_rate) == (None, None)
+    counted = replace(stream, first_event_tokens=2**52)
+    assert split("openai", counted, None, Usage(6, 2**53)).tpot_ns is None
 
 
 def test_chunks_are_never_counted_as_tokens() -> None:

@@ -42,7 +42,7 @@ def test_a_stream_written_in_two_runs_may_report_the_second() -> None:
 def test_no_engine_writes_so_fast(tokens: int | None) -> None:
     """FC-094: 10,500 ns for 101 tokens that took 10 s on the wire."""
     said = ollama(total=12000, load=100, decode=0.0105, output_tokens=tokens)
-    done = finished("ollama", line(12000, first_token=1000, last_token=11000), said, Usage(None, 101))
+    done = finished("ollama", line(12000, first_token=1000, last_token=11000, token_events=101), said, Usage(None, 101))
     breakdown = attribute(done)
     assert breakdown.findings == (DISTRUSTED,)
     assert breakdown.decode_rate == pytest.approx(10, abs=0.2)
