@@ -15,6 +15,8 @@ from proxy.records import Class, Finished, Outcome, Phase, RequestRecord
 
 NAMES = {
     "admission": "waited",
+    "proxy": "proxy",
+    "frontend": "frontend",
     "step_wait": "step wait",
     "queue": "queue",
     "queue_prefill": "queue+prefill",
@@ -23,8 +25,14 @@ NAMES = {
     "prefill_decode": "prefill+decode",
     "decode": "decode",
     "engine": "engine",
+    "delivery": "delivery",
+    "unattributed": "unattributed",
 }
-"""Phases that are shown, and how they are called; the others are the small change of a request."""
+"""How phases are called."""
+CHANGE = frozenset({"proxy", "frontend", "delivery", "unattributed"})
+"""The small change of a request: shown where it is not small."""
+TENTH = 10
+"""What makes out a tenth of the total is not small."""
 MILLISECOND_NS = 1_000_000
 SMALL_NS = 5 * MILLISECOND_NS
 """A shorter phase is noise on a line for people, and is left out beside longer ones."""
@@ -102,12 +110,15 @@ def _tokens(finished: Finished) -> str:
 
 def _phases(record: RequestRecord) -> list[str]:
     """The phases worth showing, the unit once; the total where no phase is."""
-    named = [phase for phase in record.breakdown.phases if phase.name in NAMES]
-    longest = max((phase.ns for phase in named), default=0)
-    shown = [phase for phase in named if phase.ns >= min(SMALL_NS, longest)]
-    texts = [f"{NAMES[phase.name]} {_mark(phase)}{_seconds(phase.ns)}" for phase in shown]
+    total, phases = record.finished.timeline.total_ns, record.breakdown.phases
+    longest = max((phase.ns for phase in phases if phase.name not in CHANGE), default=0)
+    texts = [
+        f"{NAMES[phase.name]} {_mark(phase)}{_seconds(phase.ns)}"
+        for phase in phases
+        if phase.ns >= (max(SMALL_NS, total / TENTH) if phase.name in CHANGE else min(SMALL_NS, longest))
+    ]
     if not texts:
-        texts = [f"total {_seconds(record.finished.timeline.total_ns)}"]
+        texts = [f"total {_seconds(total)}"]
     texts[-1] += " s"
     return texts
 

@@ -67,6 +67,20 @@ def test_the_longest_phase_is_shown_however_short_and_beside_it_only_what_counts
     assert "  queue 0.005  prefill 0.31  decode 4.20 s" in said(edge)
 
 
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [("proxy", "proxy"), ("frontend", "frontend"), ("delivery", "delivery"), ("unattributed", "unattributed")],
+)
+def test_small_change_is_shown_where_it_makes_out_a_tenth_of_the_total(name: str, shown: str) -> None:
+    took = timeline(total_ns=1000 * MS)
+    large = (Phase(name, 900 * MS, Class.DERIVED, "x"), Phase("decode", 100 * MS, Class.MEASURED, "x"))
+    assert said(large, None, timeline=took) == f"llama3.2 chat  600+48 tok  {shown} 0.90  decode 0.10 s"
+    small = (Phase("decode", 901 * MS, Class.MEASURED, "x"), Phase(name, 99 * MS, Class.DERIVED, "x"))
+    assert said(small, None, timeline=took) == "llama3.2 chat  600+48 tok  decode 0.90 s"
+    alone = (Phase(name, 4 * MS, Class.MEASURED, "x"),)
+    assert said(alone, None, timeline=timeline(total_ns=4 * MS)) == "llama3.2 chat  600+48 tok  total 0.004 s"
+
+
 @pytest.mark.parametrize("outcome", [Outcome.SHED, Outcome.QUEUE_TIMEOUT, Outcome.REFUSED])
 def test_what_the_door_refused_says_by_which_rule_why_and_whose_it_was(outcome: Outcome) -> None:
     verdict = AdmissionVerdict("shed", "rate_requests", "gold.requests_per_minute", "enforce")
