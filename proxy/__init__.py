@@ -11,7 +11,7 @@ Life of a request, as `exchange` has it:
     enter      `admission` gives a permit, at once, after a wait, or not
     dispatch   `relay` calls the engine over `transport`
     pass on    each chunk is stamped, sent, and then read along: `tap` -> `wire` -> `timeline`
-    end        one record, with one outcome, whatever happened
+    end        one record, with one outcome, whatever happened; of what the engine claims, what can be true
 
 The record goes over a socketpair to the `office`, a process of its own: it is settled, split into phases by
 `attribution`, and given to the `exporters`. Nothing but traffic runs on the data process' loop.
@@ -19,7 +19,7 @@ The record goes over a socketpair to the `office`, a process of its own: it is s
 Layers. A line may import the lines above it. Before the bar stand modules, which may use one another within their line;
 behind it families, each of which uses, in its own line, itself alone: families meet through records.
 
-    vocabulary  clock errors events messages records
+    vocabulary  claims clock errors events messages records
     cores       config declared gaps headers lists tap timeline | admission attribution engines prefixes sim tokens wire
     shells      client collector counting guard idle line memory policy pulse reading relay transport | exporters
     office      | office

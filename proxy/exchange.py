@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple, Protocol
 
+from proxy.claims import sift
 from proxy.client import Client, Headers, Watch
 from proxy.clock import Clock
 from proxy.config import Timeouts
@@ -392,9 +393,10 @@ class Exchange:
             rivals = engine.inflight.rivals(self.key)
             evidence = engine.ended(self.key, _answered(now, ended, timeline), recorder.report)
         said = self._hearing.said()
+        usage, report, doubts = sift(self.facts, timeline, recorder.usage, recorder.report)
         if permit is not None:
             how = "withdrawn" if timeline.dispatched_ns is None else PERMIT_ENDS.get(outcome, "ignore")
-            permit.ended(how, recorder.usage, max(recorder.token_events, said.tokens))
+            permit.ended(how, usage, max(recorder.token_events, said.tokens))
         finished = Finished(
             id=self.id,
             engine=engine.name if engine is not None else "",
@@ -403,14 +405,14 @@ class Exchange:
             status=self.client.status,
             timeline=timeline,
             evidence=evidence,
-            usage=recorder.usage,
-            report=recorder.report,
+            usage=usage,
+            report=report,
             count=self._count,
             admission=permit.verdict if permit is not None else self._refused or _unadmitted(outcome),
             prefix=self._prefix,
             tenant=self._tenant,
             error=why or None,
-            findings=("not_observed",) if self._tap is not None and self._tap.blind is not None else (),
+            findings=doubts if self._tap is None or self._tap.blind is None else ("not_observed", *doubts),
         )
         self._rooms.leave(engine, self.key, self.facts, finished, said, rivals)
 

@@ -342,6 +342,15 @@ def test_an_answer_that_cannot_be_read_along_is_passed_on_and_said_so() -> None:
     assert house.records[0].findings == ("not_observed",)
 
 
+def test_what_an_engine_cannot_have_done_reaches_neither_record_nor_door() -> None:
+    usage = b'{"prompt_tokens":9007199254740992,"completion_tokens":9007199254740992}'
+    script = stream((10, chunk("Hi", "stop")), (20, b'data: {"choices":[],"usage":' + usage + b"}\n\n"), (30, DONE))
+    house, _ = asked(script, simple_request(chat(stream=True)))
+    assert house.records[0].usage is None
+    assert house.records[0].findings == ("impossible.prompt_tokens", "impossible.output_tokens")
+    assert [permit.usage for permit in house.permits] == [None]
+
+
 def test_a_client_that_leaves_between_finish_and_usage_leaves_the_numbers() -> None:
     script = stream((10, chunk("Hi", "stop")), (200, USAGE), (5000, DONE))
     house, _ = asked(script, simple_request(chat(stream=True), leaves_ns=100 * MS))

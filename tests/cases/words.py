@@ -35,7 +35,8 @@ PHASES = names(
 BINS = names("hit compulsory structural capacity other_replica text_break engine_gap")
 FINDINGS = names(
     "cold_load model_swaps context_truncated num_ctx_ignored engine_durations_distrusted "
-    "cache_no_effect cache_contradicted"
+    "impossible.prompt_tokens impossible.cached_tokens impossible.output_tokens impossible.reasoning_tokens "
+    "impossible.fresh_tokens cache_no_effect cache_contradicted"
 )
 BREAKERS = names(
     "timestamp date uuid session_id nonce counter user_name locale_number tool_order json_key_order "

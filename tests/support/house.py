@@ -29,6 +29,7 @@ class KeptPermit:
     def __init__(self, permit: Permit) -> None:
         self._permit = permit
         self.ends: list[str] = []
+        self.usage: Usage | None = None
 
     @property
     def verdict(self) -> AdmissionVerdict:
@@ -43,6 +44,7 @@ class KeptPermit:
 
     def ended(self, how: str, usage: Usage | None, written: int = 0) -> None:
         self.ends.append(how)
+        self.usage = usage
         self._permit.ended(how, usage, written)
 
 
