@@ -2,26 +2,37 @@
 
 Prometheus pays per series, so all families draw on one `Budget`. When it is spent a new label set is folded: the labels
 that the outside can invent (engine, model, tenant) become `other`, the rest stay. Each family may hold `reserve` folded
-sets; beyond them there is one last set, in which every label is `other`. So the bound holds whatever comes.
+sets; beyond them there is one last set, in which every label is `other`. So the bound holds whatever comes. A model may
+have a better right than another and take its series: what they held goes to `other`, so that no sum ever falls.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Generic, TypeVar
 
 OTHER = "other"
-FOLDABLE = frozenset({"engine", "model", "tenant"})
+MODEL = "model"
+FOLDABLE = frozenset({"engine", MODEL, "tenant"})
 """Labels whose values come from outside."""
 
 Labels = tuple[str, ...]
 Value = TypeVar("Value")
 
 
-class Budget:
-    """Series that may still be created. State: that number."""
+def nobody(model: str) -> bool:
+    """No model has a better right than another."""
+    return False
 
-    def __init__(self, series: int) -> None:
+
+class Budget:
+    """Series that may still be created. State: that number.
+
+    `yields`: makes one model give its series back for this one; False where none has to.
+    """
+
+    def __init__(self, series: int, yields: Callable[[str], bool] = nobody) -> None:
         self.left = series
+        self.yields = yields
 
     def take(self, cost: int) -> bool:
         """Takes `cost` series if there are so many."""
@@ -40,6 +51,7 @@ class Family(Generic[Value]):
     def __init__(self, names: Sequence[str], budget: Budget, reserve: int = 1) -> None:
         self.names = tuple(names)
         self.sets: dict[Labels, Value] = {}
+        self._model = self.names.index(MODEL) if MODEL in self.names else None
         self._budget = budget
         self._reserve = reserve
         self._folded = 0
@@ -48,6 +60,19 @@ class Family(Generic[Value]):
         """The label set under which a value for `labels` is kept."""
         if labels in self.sets or self._budget.take(self.cost):
             return labels
+        while self._model is not None and self._budget.yields(labels[self._model]):
+            if self._budget.take(self.cost):
+                return labels
+        return self._fold(labels)
+
+    def given_back(self, model: str) -> Iterator[tuple[Labels, Value]]:
+        """Takes this model's sets out, gives their series back, and says where each value goes."""
+        for labels in [labels for labels in self.sets if self._model is not None and labels[self._model] == model]:
+            value = self.sets.pop(labels)
+            self._budget.left += self.cost
+            yield self._fold(labels), value
+
+    def _fold(self, labels: Labels) -> Labels:
         folded = tuple(OTHER if name in FOLDABLE else value for name, value in zip(self.names, labels, strict=True))
         if folded in self.sets:
             return folded
@@ -68,6 +93,11 @@ class Sums(Family[float]):
         labels = self.place(labels)
         self.sets[labels] = self.sets.get(labels, 0) + amount
 
+    def give_back(self, model: str) -> None:
+        """The model has no label any more."""
+        for labels, amount in self.given_back(model):
+            self.sets[labels] = self.sets.get(labels, 0) + amount
+
 
 class Histogram:
     """One distribution.
@@ -82,6 +112,11 @@ class Histogram:
         self.total: float = 0
         self.exemplars: dict[int, tuple[str, float, float]] = {}
         """Bucket -> (request id, value, seconds since the epoch)."""
+
+    def add(self, counts: Sequence[int], total: float) -> None:
+        """Adds a distribution over the same edges."""
+        self.counts = [own + more for own, more in zip(self.counts, counts, strict=True)]
+        self.total += total
 
 
 class Histograms(Family[Histogram]):
@@ -118,6 +153,9 @@ class Histograms(Family[Histogram]):
 
     def merge(self, labels: Labels, counts: Sequence[int], total: float) -> None:
         """Adds a whole distribution over the same edges."""
-        histogram = self.at(labels)
-        histogram.counts = [own + more for own, more in zip(histogram.counts, counts, strict=True)]
-        histogram.total += total
+        self.at(labels).add(counts, total)
+
+    def give_back(self, model: str) -> None:
+        """The model has no label any more."""
+        for labels, held in self.given_back(model):
+            self.sets.setdefault(labels, Histogram(len(self.edges) + 1)).add(held.counts, held.total)

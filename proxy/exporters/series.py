@@ -1,6 +1,6 @@
 """Records folded into sums and distributions: plain numbers, ready to be shown to whoever asks."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from proxy.exporters.definitions import (
     COUNT_ERROR,
@@ -22,15 +22,22 @@ from proxy.records import Outcome, RequestRecord, Timeline
 Exemplar = tuple[str, float]
 
 
+def untold(label: str) -> None:
+    """Nobody need hear that a name has lost its label."""
+
+
 class Names:
     """Which names have a label of their own: known ones, at most `limit`; the rest are `other`, none is empty.
 
-    A name is known when an engine lists it or has served it: what a client makes up never gets a series. State: the
-    names that were granted one, and those that engines list.
+    A name is known when an engine lists it or has served it: what a client makes up never gets a series. Some engines
+    serve whatever name they are asked for, so names that an engine lists come first: where all labels are given, the
+    last name that none lists loses its own, and `lost` hears of it. State: the names that were granted one, and those
+    that engines list.
     """
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, lost: Callable[[str], None] = untold) -> None:
         self._limit = limit
+        self._lost = lost
         self._granted: dict[str, str] = {}
         self.listed: frozenset[str] = frozenset()
 
@@ -45,12 +52,33 @@ class Names:
 
     def label(self, name: str | None, *, served: bool) -> str:
         """The label's value, at most LABEL_CHARS characters, encodable."""
-        if not name:
-            return ""
+        if not name or name == OTHER:
+            return name or ""
         label = self._granted.get(name)
-        if label is None and len(self._granted) < self._limit and (served or name in self.listed):
+        if label is not None:
+            return label
+        listed = self._lists(name)
+        if len(self._granted) >= self._limit and listed:
+            self.push_out()
+        if len(self._granted) < self._limit and (served or listed):
             label = self._granted[name] = name[:LABEL_CHARS].encode("utf-8", "replace").decode()
         return label or OTHER
+
+    def yields(self, label: str) -> bool:
+        """For a label whose name is listed, the last name that is not has to go; False where nobody has to."""
+        return any(label == own and self._lists(name) for name, own in self._granted.items()) and self.push_out()
+
+    def push_out(self) -> bool:
+        """The last name that no engine lists loses its label; False where all are listed."""
+        guest = next((name for name in reversed(self._granted) if not self._lists(name)), None)
+        if guest is None:
+            return False
+        self._lost(self._granted.pop(guest))
+        return True
+
+    def _lists(self, name: str) -> bool:
+        """Ollama's `llama3` means `llama3:latest`."""
+        return name in self.listed or f"{name}:latest" in self.listed
 
 
 class Series:
@@ -60,12 +88,12 @@ class Series:
     """Nothing is lost here: it is all in memory."""
 
     def __init__(self, *, models: int = 40, tenants: int = 20) -> None:
-        budget, counts = Budget(HISTOGRAM_SERIES), Budget(COUNTER_SERIES)
+        self.models = Names(models, self._give_back)
+        self.tenants = Names(tenants)
+        budget, counts = (Budget(series, self.models.yields) for series in (HISTOGRAM_SERIES, COUNTER_SERIES))
         self.times = {name: Histograms(it.labels, it.edges, budget, it.spare) for name, it in TIMES.items()}
         self.counters = {name: Sums(it.labels, counts, it.spare) for name, it in COUNTERS.items()}
         self.count_error = Histograms(COUNT_ERROR.labels, ERROR_EDGES, budget, COUNT_ERROR.spare)
-        self.models = Names(models)
-        self.tenants = Names(tenants)
 
     def histograms(self) -> Iterator[tuple[str, Histograms]]:
         """Every family of distributions, by name."""
@@ -102,6 +130,12 @@ class Series:
 
     def close(self) -> None:
         """Nothing to let go."""
+
+    def _give_back(self, model: str) -> None:
+        """What was counted under a label that is lost goes to `other`, so that no sum over labels falls."""
+        families: tuple[Histograms | Sums, ...] = (*self.times.values(), *self.counters.values())
+        for family in families:
+            family.give_back(model)
 
     def _add(self, name: str, labels: Labels, amount: float = 1) -> None:
         if amount:

@@ -34,6 +34,28 @@ def test_beyond_the_budget_outside_names_become_other_and_ours_stay() -> None:
     assert dict(sums) == {("a", "completed"): 2, ("other", "completed"): 2, ("other", "other"): 1}
 
 
+def test_a_model_with_a_better_right_takes_the_series_of_another() -> None:
+    families: list[Sums | Histograms] = []
+
+    def yields(model: str) -> bool:
+        guests = [labels[1] for family in families for labels in family.sets if labels[1] == "guest"]
+        for family in families:
+            family.give_back("guest")
+        return model == "host" and bool(guests)
+
+    budget = Budget(6, yields)
+    sums, times = Sums(("engine", "model"), budget), Histograms(("engine", "model"), (10, 20), budget)
+    families += [sums, times]
+    for model in ("guest", "host", "stranger"):
+        sums.add(("e", model))
+        times.observe(("e", model), 15)
+    assert dict(sums) == {("e", "host"): 1, ("other", "other"): 2}
+    assert {labels: (spread.counts, spread.total) for labels, spread in times} == {
+        ("e", "host"): ([0, 1, 0], 15),
+        ("other", "other"): ([0, 2, 0], 30),
+    }
+
+
 @given(st.lists(st.tuples(st.integers(0, 9).map(str), st.integers(0, 9).map(str)), max_size=200))
 def test_whatever_comes_the_bound_holds_and_nothing_is_uncounted(labels: list[tuple[str, str]]) -> None:
     times = Histograms(("model", "phase"), (1, 2), Budget(23), reserve=3)

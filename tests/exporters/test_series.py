@@ -1,3 +1,5 @@
+import pytest
+
 from proxy.exporters.definitions import LABEL_CHARS
 from proxy.exporters.series import Names, Series
 from proxy.messages import EngineState, Pulse
@@ -116,3 +118,61 @@ def test_names_are_capped_cut_and_encodable() -> None:
     assert names.label("\ud800", served=True) == "?"
     assert names.label("third", served=True) == "other"
     assert names.label("", served=True) == ""
+
+
+def listing(*models: str) -> Pulse:
+    return Pulse(at_s=0.0, engines=(EngineState(name="ollama", models=models),))
+
+
+def held(series: Series) -> dict[str, set[str]]:
+    """Which models have series of their own, by family."""
+    families = {**series.counters, **series.times}
+    return {
+        name: {dict(zip(family.names, labels, strict=True))["model"] for labels, _ in family} - {"other"}
+        for name, family in families.items()
+        if "model" in family.names
+    }
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["listed before", "listed after"])
+def test_a_listed_model_takes_its_label_and_its_series_from_names_that_are_made_up(late: bool) -> None:
+    """Engines that serve whatever they are asked for let a client make up names."""
+    series = Series()
+    if not late:
+        series.pulse(listing("real", "tagged:latest"))
+    for number in range(300):
+        series.export(record(model=f"made-up-{number}"))
+    series.pulse(listing("real", "tagged:latest"))
+    for model in ("real", "tagged", "real"):
+        series.export(record(model=model))
+    assert all({"real", "tagged"} <= models for models in held(series).values() if models)
+    assert sum(series.times["ttft"].at(("ollama", "real")).counts) == 2
+    assert series.counters["requests"].sets["ollama", "real", "inference", "completed"] == 2
+    assert len({*series.models.granted()}) <= 40
+
+
+def test_nothing_that_was_counted_is_lost_with_a_label() -> None:
+    series = Series(models=5)
+    for number in range(60):
+        if number == 30:
+            series.pulse(listing(*(f"real-{number}" for number in range(20))))
+        series.export(record(model=f"real-{number % 20}" if number >= 30 else f"made-up-{number}"))
+        assert sum(series.counters["requests"].sets.values()) == number + 1
+        assert sum(sum(spread.counts) for _, spread in series.times["ttft"]) == number + 1
+    assert series.models.granted() == [f"real-{number}" for number in range(10, 15)]
+
+
+def test_the_first_to_come_keeps_its_label_longest_and_listed_names_never_lose_theirs() -> None:
+    lost: list[str] = []
+    names = Names(3, lost.append)
+    names.listed = frozenset({"a", "b", "c", "d"})
+    assert [names.label(name, served=True) for name in ("a", "x", "y", "z")] == ["a", "x", "y", "other"]
+    assert [names.label(name, served=False) for name in ("b", "c", "d")] == ["b", "c", "other"]
+    assert (lost, names.granted()) == (["y", "x"], ["a", "b", "c"])
+    assert not names.yields("a")
+
+
+def test_a_model_that_is_called_other_is_one_of_the_others() -> None:
+    names = Names(3)
+    assert names.label("other", served=True) == "other"
+    assert names.granted() == []
