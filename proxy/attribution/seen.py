@@ -48,12 +48,14 @@ def starts(finished: Finished) -> bool:
 
 
 def paced(finished: Finished) -> bool:
-    """The events show the speed of writing: the first moment holds little, or its event says how many tokens it is."""
+    """The events show the speed of writing: the first moment holds little, no event needs to hold more than a chunk, or
+    the first says how many tokens it is."""
     line, output = finished.timeline, shown(finished)
     if _moments(line) < 2:
         return False
     counted = _lead(line) == 1 and line.first_event_tokens > 1 and _moments(line) > 2
-    return counted or _little(line, line.token_events if output is None else output)
+    chunked = _lead(line) == 1 and output is not None and output <= CHUNK * line.token_events
+    return counted or chunked or _little(line, line.token_events if output is None else output)
 
 
 def _little(line: Timeline, output: float) -> bool:

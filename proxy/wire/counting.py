@@ -5,16 +5,16 @@ class RunningCount:
     """Follows the output count of each choice, as long as every event of the stream carries one and it runs.
 
     Then an event is a token event where the count rises, whatever its text: tokens without text come before the text
-    that was held back with them. Text that no rise explains shows that the number is no running count (a constant, a
-    figure of the event alone), and so does a fall: from there on text decides.
+    that was held back with them. Text that no rise explains, its own or an earlier one without text, shows that the
+    number is no running count (a constant, a figure of the event alone), and so does a fall: then text decides.
     """
 
-    # State: the last count of each choice, the choices whose count rose without text since their last text, and whether
-    # the count runs.
+    # State: the last count of each choice, the tokens of each that have come without text so far, and whether the
+    # count runs.
     __slots__ = ("_held", "_last", "live")
 
     def __init__(self, live: bool = True) -> None:
-        self._held: set[int] = set()
+        self._held: dict[int, int] = {}
         self._last: dict[int, int] = {}
         self.live = live
 
@@ -24,13 +24,11 @@ class RunningCount:
         if not self.live or count is None:
             self.live = False
             return None
-        rise = count - self._last.get(choice, count if role else 0)
-        if rise < 0 or (wrote and not rise and choice not in self._held):
+        rise, held = count - self._last.get(choice, count if role else 0), self._held.get(choice, 0)
+        if rise < 0 or (wrote and not rise and not held):
             self.live = False
             return None
         self._last[choice] = count
-        if wrote:
-            self._held.discard(choice)
-        elif rise:
-            self._held.add(choice)
+        if wrote != bool(rise):
+            self._held[choice] = held + rise - wrote
         return rise

@@ -23,7 +23,7 @@ def test_tokens_without_text_rise_and_the_text_that_they_held_back_does_not():
         pytest.param([(7, True), (7, True)], id="a constant"),
         pytest.param([(5, True), (2, True)], id="a fall"),
         pytest.param([(5, True), (2, False)], id="a fall without text"),
-        pytest.param([(1, True), (2, False), (3, True), (3, True)], id="more text than was held back"),
+        pytest.param([(1, True), (2, False), (3, True), (3, True), (3, True)], id="more text than was held back"),
     ],
 )
 def test_a_number_that_does_not_run_lets_text_decide_from_there_on(events):
