@@ -395,8 +395,7 @@ class Exchange:
         said = self._hearing.said()
         usage, report, doubts = sift(self.facts, timeline, recorder.usage, recorder.report)
         if permit is not None:
-            how = "withdrawn" if timeline.dispatched_ns is None else PERMIT_ENDS.get(outcome, "ignore")
-            permit.ended(how, usage, max(recorder.token_events, said.tokens))
+            permit.ended(_permit_end(outcome, timeline), usage, max(recorder.token_events, said.tokens))
         finished = Finished(
             id=self.id,
             engine=engine.name if engine is not None else "",
@@ -415,6 +414,10 @@ class Exchange:
             findings=doubts if self._tap is None or self._tap.blind is None else ("not_observed", *doubts),
         )
         self._rooms.leave(engine, self.key, self.facts, finished, said, rivals)
+
+
+def _permit_end(outcome: Outcome, timeline: Timeline) -> str:
+    return PERMIT_ENDS.get(outcome, "ignore") if timeline.dispatched_ns is not None else "withdrawn"
 
 
 def _unadmitted(outcome: Outcome) -> AdmissionVerdict:
