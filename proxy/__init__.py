@@ -23,7 +23,7 @@ behind it families, each of which uses, in its own line, itself alone: families 
     cores       config declared gaps headers lists tap timeline | admission attribution engines prefixes sim tokens wire
     shells      client collector counting guard idle line memory policy pulse reading relay transport | exporters
     office      | office
-    life        auditing editing exchange fleet lookout servertiming
+    life        auditing editing endings exchange fleet lookout parting rooms servertiming
     root        app
     commands    | cli
     start       __main__

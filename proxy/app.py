@@ -6,7 +6,7 @@
 import asyncio
 import json
 import random
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -20,26 +20,25 @@ import structlog
 from proxy import headers
 from proxy.admission.door import Door
 from proxy.admission.limits import Limits
-from proxy.attribution.ollama import counts_fresh_only
-from proxy.auditing import LONG, Auditing
+from proxy.auditing import Auditing
 from proxy.client import Client, Headers, Receive, Scope, Send
 from proxy.clock import Clock
 from proxy.config import Settings, Timeouts, Upstream
 from proxy.counting import Furniture
 from proxy.editing import Editing, askings
-from proxy.engines.fingerprint import resident
 from proxy.errors import BadRequest, Draining, ProxyError
-from proxy.events import Said
-from proxy.exchange import Exchange, Passage, Request, Rooms
-from proxy.fleet import Audit, Engine, Fleet, Permit, Together
+from proxy.exchange import Exchange
+from proxy.fleet import Engine, Fleet, Permit, Together
 from proxy.lookout import Lookout, look
 from proxy.memory import keep, recall, spell
-from proxy.messages import EngineState, Message, PromptSeen, Pulse
+from proxy.messages import EngineState, Message, Pulse
+from proxy.parting import ASK_S, Parting
 from proxy.policy import rules, tenants
 from proxy.reading import Reading
-from proxy.records import Evidence, Finished, Inferred, Outcome, PrefixVerdict, RequestFacts
+from proxy.records import RequestFacts
 from proxy.relay import Answer, Body, Relay
-from proxy.tap import FAULTS, Hearing, Tap
+from proxy.rooms import Passage, Request, Rooms
+from proxy.tap import Hearing, Tap
 from proxy.timeline import Recorder
 from proxy.tokens.exact import Question
 from proxy.wire import errors, ids
@@ -51,13 +50,8 @@ from proxy.wire.listening import PromptIds
 from proxy.wire.request import read_facts
 from proxy.wire.routes import Route, classify
 
-LONG_LOAD_NS = 300_000_000
-"""A load that long may have waited for another model: cold loads of small models take 0.5 s, warm ones 1 to 80 ms."""
 UPLOADS = ("audio", "image", "other")
 """Kinds of inference whose bodies may be files."""
-ASK_S = 2.0
-"""How long a look-up beside an exchange may take: what is in memory, how long a prompt is."""
-
 log = structlog.get_logger("phasegate")
 
 
@@ -100,7 +94,7 @@ class DataApp:
         self._keys = map(str, count())
         self._idle = asyncio.Event()
         self._idle.set()
-        self._late: set[asyncio.Task[None]] = set()
+        self._parting = Parting(self.auditing, send, _fault)
         self._rooms = self._build_rooms()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -129,8 +123,7 @@ class DataApp:
     async def idle(self) -> None:
         """Returns when no exchange is left, and every record has left."""
         await self._idle.wait()
-        while self._late:  # one may leave another behind
-            await asyncio.gather(*self._late)
+        await self._parting.idle()
 
     def cut(self) -> None:
         """Ends what is still running: the drain limit is reached."""
@@ -212,7 +205,7 @@ class DataApp:
             tap=self._tap,
             reply=self._reply,
             refuse=_refuse,
-            leave=self._leave,
+            leave=self._parting.leave,
             fault=_fault,
         )
 
@@ -276,109 +269,6 @@ class DataApp:
         if self._editing.timing and not passage.streamed:
             quota = [*quota, self._editing.header(recorder)]
         return headers.to_client(answer.headers, request_id=id, resized=passage.filter is not None, also=quota)
-
-    def _leave(
-        self,
-        engine: Engine | None,
-        key: str,
-        facts: RequestFacts,
-        finished: Finished,
-        said: Said,
-        rivals: frozenset[str],
-    ) -> None:
-        if engine is None:
-            self._send(finished)
-        elif finished.prefix is not None and (len(said.text) >= LONG or said.prompt):
-            settle = partial(self._settle, engine, key, facts, finished, said, rivals)
-            self._later(self._after_listening(engine, finished.id, said, settle))
-        else:
-            self._settle(engine, key, facts, finished, said, rivals)
-
-    async def _after_listening(
-        self, engine: Engine, id: str, said: Said, settle: Callable[[Sequence[int]], None]
-    ) -> None:
-        """A long answer is tokenised off the loop first, and the prompt's own tokens are read."""
-        spelt: Sequence[int] = ()
-        try:
-            spelt = await self.auditing.overhear(engine, said)
-        except FAULTS as fault:
-            _fault(id, fault)
-        finally:
-            settle(spelt)
-
-    def _settle(
-        self,
-        engine: Engine,
-        key: str,
-        facts: RequestFacts,
-        finished: Finished,
-        said: Said,
-        rivals: frozenset[str],
-        spelt: Sequence[int] = (),
-    ) -> None:
-        try:
-            finished = self._learnt(engine, key, facts, finished, said, spelt)
-        except FAULTS as fault:
-            _fault(finished.id, fault)
-        if rivals and _may_have_swapped(finished):
-            self._later(self._after_a_look(engine, finished, rivals))
-        else:
-            self._send(finished)
-
-    def _learnt(
-        self, engine: Engine, key: str, facts: RequestFacts, finished: Finished, said: Said, spelt: Sequence[int]
-    ) -> Finished:
-        """The record with every prompt token in its bin."""
-        if finished.outcome is Outcome.COMPLETED and not _counts_fresh(finished.evidence):
-            engine.desk.learn(facts, finished.count, finished.usage)
-        if engine.audit is None or facts.prompt is None:
-            return finished
-        model, at_s = facts.model or "", finished.timeline.at_s
-        if self.auditing.samples(facts.prompt, said.text, at_s):
-            seen = PromptSeen(
-                id=finished.id, at_s=at_s, engine=engine.name, model=model, prompt=facts.prompt, answer=said.text
-            )
-            self._send(seen)
-        settled = engine.audit.ended(key, said, finished.usage, spelt)
-        if settled is None or finished.prefix is None:
-            return finished
-        return replace(finished, prefix=replace(settled, inferred=_inferred(engine.audit, settled, finished)))
-
-    def _later(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.ensure_future(work)
-        self._late.add(task)
-        task.add_done_callback(self._late.discard)
-
-    async def _after_a_look(self, engine: Engine, finished: Finished, rivals: frozenset[str]) -> None:
-        """A long load beside another model: what is in memory now tells whether that one had to go first."""
-        try:
-            answer = await engine.fetch("/api/ps", ASK_S)
-            if answer is not None and answer[0] == 200:
-                swapped = engine.runners.had_to_go(rivals, resident(answer[2]))
-                finished = replace(finished, evidence=replace(finished.evidence, swapped=swapped))
-        finally:
-            self._send(finished)
-
-
-def _counts_fresh(evidence: Evidence) -> bool:
-    """The engine's prompt count leaves cached tokens out: it teaches nothing about a prompt's size."""
-    return evidence.kind == "ollama" and counts_fresh_only(evidence.version)
-
-
-def _inferred(audit: Audit, settled: PrefixVerdict, finished: Finished) -> Inferred | None:
-    """Cached tokens by prefill time, where the engine says the time and all of the prompt's tokens, and not these."""
-    usage, report = finished.usage, finished.report
-    if usage is None or usage.prompt_tokens is None or usage.cached_tokens is not None:
-        return None
-    if report is None or report.prefill_ns is None or not report.covers_all or _counts_fresh(finished.evidence):
-        return None
-    return audit.inferred(finished.facts.model or "", usage.prompt_tokens, report.prefill_ns, settled.infinite or 0)
-
-
-def _may_have_swapped(finished: Finished) -> bool:
-    report, evidence = finished.report, finished.evidence
-    waited = evidence.swapped is None and evidence.others_done_ns is not None
-    return waited and report is not None and (report.load_ns or 0) >= LONG_LOAD_NS
 
 
 def _edited(

@@ -4,9 +4,9 @@ time is put in. An answer that neither concerns, that is compressed or an error,
 from collections.abc import Callable, Sequence
 
 from proxy.config import Settings
-from proxy.exchange import Filter
 from proxy.headers import SERVER_TIMING, Pair
 from proxy.records import EngineReport, RequestFacts
+from proxy.rooms import Filter
 from proxy.servertiming import comment, told
 from proxy.tap import FAULTS
 from proxy.timeline import Recorder

@@ -7,17 +7,15 @@ business: this file names no dialect, no policy and no metric.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator, Awaitable, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import NamedTuple, Protocol
 
 from proxy.claims import sift
 from proxy.client import Client, Headers, Watch
 from proxy.clock import Clock
-from proxy.config import Timeouts
+from proxy.endings import LEFT_THE_LINE, answered, complaint, judge, permit_end, unadmitted
 from proxy.errors import ClientGone, EngineFailed, Fault, ProxyError, UpgradeRefused
-from proxy.events import Said
 from proxy.fleet import Engine, Fleet, Permit
 from proxy.guard import Guard
 from proxy.records import (
@@ -26,29 +24,12 @@ from proxy.records import (
     Finished,
     Outcome,
     PrefixVerdict,
-    RequestFacts,
-    Timeline,
     TokenCount,
 )
 from proxy.relay import Answer, Body
+from proxy.rooms import Request, Rooms
 from proxy.tap import FAULTS, Hearing, Tap
 from proxy.timeline import Recorder
-
-PERMIT_ENDS = {
-    Outcome.COMPLETED: "success",
-    Outcome.ENGINE_UNREACHABLE: "withdrawn",
-    Outcome.ENGINE_OVERLOADED: "dropped",
-    Outcome.ENGINE_REJECTED: "rejected",
-    Outcome.ENGINE_ERROR: "dropped",
-    Outcome.ENGINE_TIMEOUT: "dropped",
-    Outcome.ENGINE_STALLED: "dropped",
-    Outcome.TRUNCATED: "dropped",
-}
-"""How the permit ends; any other outcome says nothing about the engine: `ignore`. What never reached an engine is
-`withdrawn`, whatever the outcome, and given back whole."""
-LEFT_THE_LINE = AdmissionVerdict("queued", "disconnected", mode="enforce")
-"""The verdict of a request that ended in line at the door."""
-
 
 REFUSALS = (400, 422)
 """How an engine may answer a member that it does not know: the client's own body goes once then."""
@@ -60,71 +41,6 @@ NOBODY: frozenset[str] = frozenset()
 
 BLOCKED_NS = 1_000_000
 """A `send` that takes longer has waited for the client; our own work in it takes tens of microseconds."""
-
-
-class Filter(Protocol):
-    """Edits an answer as declared: takes out what the client did not ask for, adds what it may be told."""
-
-    def feed(self, data: bytes) -> bytes:
-        """What may leave now."""
-        ...
-
-    def close(self) -> bytes:
-        """What is left at the end."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What goes to the engine: the client's own, changed only as declared."""
-
-    headers: Headers
-    body: Body
-    own: bytes | None = None
-    """The client's own body where `body` was spliced; it goes once if the engine refuses the spliced one."""
-    asked: tuple[str, ...] = ()
-    """What `body` asks for beside the client."""
-
-
-class Passage(NamedTuple):
-    """How an answer passes."""
-
-    tap: Tap
-    streamed: bool
-    filter: Filter | None
-
-
-@dataclass(frozen=True, slots=True)
-class Rooms:
-    """What an exchange needs of the other rooms, as plain functions."""
-
-    classify: Callable[[str, str], RequestFacts]
-    """(method, path) -> what the route alone says."""
-    authorize: Callable[[Client, RequestFacts], str | None]
-    """The tenant's name. Raises BadKey, Forbidden."""
-    buffers: Callable[[RequestFacts, str], bool]
-    """Is a body of this content type read before dispatch?"""
-    read: Callable[[RequestFacts, str, bytes], Awaitable[RequestFacts]]
-    """(what the route says, content type, body) -> what the request says."""
-    prepare: Callable[[Engine, RequestFacts, Client, str, Body, Permit], Awaitable[Request]]
-    """The outgoing request."""
-    timeouts: Callable[[RequestFacts], Timeouts]
-    """The limits that hold for this request."""
-    acquaint: Callable[[Engine, RequestFacts, Hearing], Awaitable[Sequence[int] | None]]
-    """Work on a long prompt that must not hold the loop. The prompt in the engine's own tokens; empty: not known;
-    None: its reuse cannot be predicted."""
-    tap: Callable[[Answer, Request, RequestFacts, Recorder, Hearing], Passage]
-    """The observer of an answer, which hands on what the answer says, whether the answer is a stream, and what edits
-    it."""
-    reply: Callable[[Answer, Passage, Recorder, str, Headers], Headers]
-    """The answer's headers, as the client gets them; the last are what a limited tenant is told."""
-    refuse: Callable[[ProxyError, RequestFacts, Client, str, Headers], tuple[int, Headers, bytes]]
-    """Our own error in the caller's dialect."""
-    leave: Callable[[Engine | None, str, RequestFacts, Finished, Said, frozenset[str]], None]
-    """The one record leaves, and the rooms learn from it: with the exchange's key, what the answer said, and the models
-    that may have been pushed out of memory for it."""
-    fault: Callable[[str, BaseException], None]
-    """Our own bug, for the log."""
 
 
 class Exchange:
@@ -391,11 +307,11 @@ class Exchange:
         evidence, rivals = Evidence(), NOBODY
         if engine is not None:
             rivals = engine.inflight.rivals(self.key)
-            evidence = engine.ended(self.key, _answered(now, ended, timeline), recorder.report)
+            evidence = engine.ended(self.key, answered(now, ended, timeline), recorder.report)
         said = self._hearing.said()
         usage, report, doubts = sift(self.facts, timeline, recorder.usage, recorder.report)
         if permit is not None:
-            permit.ended(_permit_end(outcome, timeline), usage, max(recorder.token_events, said.tokens))
+            permit.ended(permit_end(outcome, timeline), usage, max(recorder.token_events, said.tokens))
         finished = Finished(
             id=self.id,
             engine=engine.name if engine is not None else "",
@@ -407,51 +323,13 @@ class Exchange:
             usage=usage,
             report=report,
             count=self._count,
-            admission=permit.verdict if permit is not None else self._refused or _unadmitted(outcome),
+            admission=permit.verdict if permit is not None else self._refused or unadmitted(outcome),
             prefix=self._prefix,
             tenant=self._tenant,
             error=why or None,
             findings=doubts if self._tap is None or self._tap.blind is None else ("not_observed", *doubts),
         )
         self._rooms.leave(engine, self.key, self.facts, finished, said, rivals)
-
-
-def _permit_end(outcome: Outcome, timeline: Timeline) -> str:
-    return PERMIT_ENDS.get(outcome, "ignore") if timeline.dispatched_ns is not None else "withdrawn"
-
-
-def _unadmitted(outcome: Outcome) -> AdmissionVerdict:
-    """What the record says where no door let the request in, and none had a word."""
-    return AdmissionVerdict("shed", "disconnected" if outcome is Outcome.CLIENT_GONE else None)
-
-
-def judge(status: int, error: str | None, complete: bool) -> Outcome:
-    """The outcome of an answer that ended in due form."""
-    if status in (429, 503):
-        return Outcome.ENGINE_OVERLOADED
-    if status >= 500 or (status < 400 and error is not None):
-        return Outcome.ENGINE_ERROR
-    if status >= 400:
-        return Outcome.ENGINE_REJECTED
-    return Outcome.COMPLETED if complete else Outcome.TRUNCATED
-
-
-def complaint(status: int | None, kind: str | None) -> str | None:
-    """What the record says of an engine's error: the kind at most, for an engine's message may repeat the prompt."""
-    if status is not None and status >= 400:
-        what = f"engine error {status}"
-    elif kind is not None:
-        what = "error event in the stream"
-    else:
-        return None
-    return f"{what}: {kind}" if kind else what
-
-
-def _answered(now_ns: int, ended_ns: int, timeline: Timeline) -> int:
-    """When the engine's part was over: a slow client's reading is not the engine's work."""
-    if timeline.last_byte_ns is None:
-        return now_ns
-    return ended_ns - timeline.total_ns + timeline.last_byte_ns
 
 
 def _uncancel() -> None:

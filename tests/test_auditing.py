@@ -56,8 +56,8 @@ def asked(times: int = 1, **settings: Any) -> tuple[list[Finished], list[PromptS
     async def main(loop: VirtualLoop) -> tuple[list[Finished], list[PromptSeen]]:
         house = one(loop, **settings)
         seen: list[Told] = []
-        send = house.app._send
-        house.app._send = lambda message: (seen.append(message), send(message))[-1]
+        send = house.app._parting._send
+        house.app._parting._send = lambda message: (seen.append(message), send(message))[-1]
         for _ in range(times):
             await house.ask(simple_request(LONG_PROMPT))
         return house.records, [message for message in seen if isinstance(message, PromptSeen)]

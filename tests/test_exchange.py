@@ -10,7 +10,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from proxy.client import Client
-from proxy.exchange import BLOCKED_NS, Exchange, judge
+from proxy.endings import judge
+from proxy.exchange import BLOCKED_NS, Exchange
 from proxy.records import AdmissionVerdict, Finished, Outcome
 from tests.support.client import Answer, Request, ScriptedClient, scope_of, simple_request
 from tests.support.clock import START_NS, VirtualLoop, run

@@ -18,7 +18,6 @@ import structlog
 from proxy.app import DataApp
 from proxy.config import Settings, masked
 from proxy.events import Event
-from proxy.exchange import Passage
 from proxy.exporters.contract import to_dict
 from proxy.messages import EngineAddress, Hello, Message, PromptSeen
 from proxy.office import logs
@@ -28,6 +27,7 @@ from proxy.office.scrape import Scraper
 from proxy.office.trends import trends
 from proxy.records import Finished, RequestRecord
 from proxy.relay import Relay
+from proxy.rooms import Passage
 from proxy.timeline import Recorder
 from tests.cases.case import Case
 from tests.cases.exposition import Exposition, parse

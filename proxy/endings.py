@@ -1,0 +1,57 @@
+"""How exchanges end: what an answer's end means, and what the permit and the record are told. Pure."""
+
+from proxy.records import AdmissionVerdict, Outcome, Timeline
+
+PERMIT_ENDS = {
+    Outcome.COMPLETED: "success",
+    Outcome.ENGINE_UNREACHABLE: "withdrawn",
+    Outcome.ENGINE_OVERLOADED: "dropped",
+    Outcome.ENGINE_REJECTED: "rejected",
+    Outcome.ENGINE_ERROR: "dropped",
+    Outcome.ENGINE_TIMEOUT: "dropped",
+    Outcome.ENGINE_STALLED: "dropped",
+    Outcome.TRUNCATED: "dropped",
+}
+"""How the permit ends; any other outcome says nothing about the engine: `ignore`. What never reached an engine is
+`withdrawn`, whatever the outcome, and given back whole."""
+LEFT_THE_LINE = AdmissionVerdict("queued", "disconnected", mode="enforce")
+"""The verdict of a request that ended in line at the door."""
+
+
+def permit_end(outcome: Outcome, timeline: Timeline) -> str:
+    """The word that ends the permit."""
+    return PERMIT_ENDS.get(outcome, "ignore") if timeline.dispatched_ns is not None else "withdrawn"
+
+
+def unadmitted(outcome: Outcome) -> AdmissionVerdict:
+    """What the record says where no door let the request in, and none had a word."""
+    return AdmissionVerdict("shed", "disconnected" if outcome is Outcome.CLIENT_GONE else None)
+
+
+def judge(status: int, error: str | None, complete: bool) -> Outcome:
+    """The outcome of an answer that ended in due form."""
+    if status in (429, 503):
+        return Outcome.ENGINE_OVERLOADED
+    if status >= 500 or (status < 400 and error is not None):
+        return Outcome.ENGINE_ERROR
+    if status >= 400:
+        return Outcome.ENGINE_REJECTED
+    return Outcome.COMPLETED if complete else Outcome.TRUNCATED
+
+
+def complaint(status: int | None, kind: str | None) -> str | None:
+    """What the record says of an engine's error: the kind at most, for an engine's message may repeat the prompt."""
+    if status is not None and status >= 400:
+        what = f"engine error {status}"
+    elif kind is not None:
+        what = "error event in the stream"
+    else:
+        return None
+    return f"{what}: {kind}" if kind else what
+
+
+def answered(now_ns: int, ended_ns: int, timeline: Timeline) -> int:
+    """When the engine's part was over: a slow client's reading is not the engine's work."""
+    if timeline.last_byte_ns is None:
+        return now_ns
+    return ended_ns - timeline.total_ns + timeline.last_byte_ns

@@ -1,0 +1,143 @@
+"""After the end: the rooms learn from an exchange, and its record leaves, at once or when all is known."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from proxy.attribution.ollama import counts_fresh_only
+from proxy.auditing import LONG, Auditing
+from proxy.engines.fingerprint import resident
+from proxy.events import Said
+from proxy.fleet import Audit, Engine
+from proxy.messages import Message, PromptSeen
+from proxy.records import Evidence, Finished, Inferred, Outcome, PrefixVerdict, RequestFacts
+from proxy.tap import FAULTS
+
+LONG_LOAD_NS = 300_000_000
+"""A load that long may have waited for another model: cold loads of small models take 0.5 s, warm ones 1 to 80 ms."""
+ASK_S = 2.0
+"""How long a look-up beside an exchange may take: what is in memory, how long a prompt is."""
+
+
+class Parting:
+    """Where exchanges go when they are over."""
+
+    # State: records that wait for a look at their engine, or for a long answer's tokens.
+    def __init__(
+        self, auditing: Auditing, send: Callable[[Message], None], fault: Callable[[str, BaseException], None]
+    ) -> None:
+        self._auditing = auditing
+        self._send = send
+        self._fault = fault
+        self._late: set[asyncio.Task[None]] = set()
+
+    async def idle(self) -> None:
+        """Returns when every record has left."""
+        while self._late:  # one may leave another behind
+            await asyncio.gather(*self._late)
+
+    def leave(
+        self,
+        engine: Engine | None,
+        key: str,
+        facts: RequestFacts,
+        finished: Finished,
+        said: Said,
+        rivals: frozenset[str],
+    ) -> None:
+        """The one record leaves, and the rooms learn from it (`rooms.Rooms.leave`)."""
+        if engine is None:
+            self._send(finished)
+        elif finished.prefix is not None and (len(said.text) >= LONG or said.prompt):
+            settle = partial(self._settle, engine, key, facts, finished, said, rivals)
+            self._later(self._after_listening(engine, finished.id, said, settle))
+        else:
+            self._settle(engine, key, facts, finished, said, rivals)
+
+    async def _after_listening(
+        self, engine: Engine, id: str, said: Said, settle: Callable[[Sequence[int]], None]
+    ) -> None:
+        """A long answer is tokenised off the loop first, and the prompt's own tokens are read."""
+        spelt: Sequence[int] = ()
+        try:
+            spelt = await self._auditing.overhear(engine, said)
+        except FAULTS as fault:
+            self._fault(id, fault)
+        finally:
+            settle(spelt)
+
+    def _settle(
+        self,
+        engine: Engine,
+        key: str,
+        facts: RequestFacts,
+        finished: Finished,
+        said: Said,
+        rivals: frozenset[str],
+        spelt: Sequence[int] = (),
+    ) -> None:
+        try:
+            finished = self._learnt(engine, key, facts, finished, said, spelt)
+        except FAULTS as fault:
+            self._fault(finished.id, fault)
+        if rivals and _may_have_swapped(finished):
+            self._later(self._after_a_look(engine, finished, rivals))
+        else:
+            self._send(finished)
+
+    def _learnt(
+        self, engine: Engine, key: str, facts: RequestFacts, finished: Finished, said: Said, spelt: Sequence[int]
+    ) -> Finished:
+        """The record with every prompt token in its bin."""
+        if finished.outcome is Outcome.COMPLETED and not _counts_fresh(finished.evidence):
+            engine.desk.learn(facts, finished.count, finished.usage)
+        if engine.audit is None or facts.prompt is None:
+            return finished
+        model, at_s = facts.model or "", finished.timeline.at_s
+        if self._auditing.samples(facts.prompt, said.text, at_s):
+            seen = PromptSeen(
+                id=finished.id, at_s=at_s, engine=engine.name, model=model, prompt=facts.prompt, answer=said.text
+            )
+            self._send(seen)
+        settled = engine.audit.ended(key, said, finished.usage, spelt)
+        if settled is None or finished.prefix is None:
+            return finished
+        return replace(finished, prefix=replace(settled, inferred=_inferred(engine.audit, settled, finished)))
+
+    def _later(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._late.add(task)
+        task.add_done_callback(self._late.discard)
+
+    async def _after_a_look(self, engine: Engine, finished: Finished, rivals: frozenset[str]) -> None:
+        """A long load beside another model: what is in memory now tells whether that one had to go first."""
+        try:
+            answer = await engine.fetch("/api/ps", ASK_S)
+            if answer is not None and answer[0] == 200:
+                swapped = engine.runners.had_to_go(rivals, resident(answer[2]))
+                finished = replace(finished, evidence=replace(finished.evidence, swapped=swapped))
+        finally:
+            self._send(finished)
+
+
+def _counts_fresh(evidence: Evidence) -> bool:
+    """The engine's prompt count leaves cached tokens out: it teaches nothing about a prompt's size."""
+    return evidence.kind == "ollama" and counts_fresh_only(evidence.version)
+
+
+def _inferred(audit: Audit, settled: PrefixVerdict, finished: Finished) -> Inferred | None:
+    """Cached tokens by prefill time, where the engine says the time and all of the prompt's tokens, and not these."""
+    usage, report = finished.usage, finished.report
+    if usage is None or usage.prompt_tokens is None or usage.cached_tokens is not None:
+        return None
+    if report is None or report.prefill_ns is None or not report.covers_all or _counts_fresh(finished.evidence):
+        return None
+    return audit.inferred(finished.facts.model or "", usage.prompt_tokens, report.prefill_ns, settled.infinite or 0)
+
+
+def _may_have_swapped(finished: Finished) -> bool:
+    report, evidence = finished.report, finished.evidence
+    waited = evidence.swapped is None and evidence.others_done_ns is not None
+    return waited and report is not None and (report.load_ns or 0) >= LONG_LOAD_NS

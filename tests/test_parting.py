@@ -1,0 +1,43 @@
+"""What follows an exchange's end. (Swaps, samples and inferred figures are in test_app and test_auditing.)"""
+
+import asyncio
+from dataclasses import replace
+
+from proxy.events import Said
+from proxy.fleet import Engine
+from proxy.parting import LONG_LOAD_NS, Parting
+from proxy.records import EngineReport, Evidence, Finished
+from tests.support.clock import VirtualLoop, run
+from tests.support.house import House
+from tests.support.records import finished
+from tests.support.script import OK
+
+NOBODY: frozenset[str] = frozenset()
+
+
+def left(done: Finished, *, engine: bool = True, rivals: frozenset[str] = NOBODY) -> tuple[list[object], list[object]]:
+    """What has left at once, and what when all was known."""
+
+    async def main(loop: VirtualLoop) -> tuple[list[object], list[object]]:
+        house, out = House(loop, OK), list[object]()
+        ours: Engine | None = house.app.fleet.engines[0] if engine else None
+        parting = Parting(house.app.auditing, out.append, lambda id, bug: out.append(bug))
+        parting.leave(ours, "1", done.facts, done, Said(), rivals)
+        at_once = list(out)
+        await asyncio.wait_for(parting.idle(), 60)
+        return at_once, out
+
+    return run(main)
+
+
+def test_a_record_that_waits_for_nothing_leaves_at_once() -> None:
+    for engine in (True, False):
+        assert left(finished(), engine=engine) == ([finished()], [finished()])
+
+
+def test_a_long_load_beside_another_model_is_looked_at_first_and_the_record_leaves_whatever_is_seen() -> None:
+    loaded = EngineReport(source="ollama.durations", load_ns=LONG_LOAD_NS)
+    done = replace(finished(), report=loaded, evidence=Evidence("ollama", others_done_ns=1))
+    assert left(done, rivals=frozenset({"other"})) == ([], [done])  # the engine has no such page
+    quick = replace(done, report=replace(loaded, load_ns=LONG_LOAD_NS - 1))
+    assert left(quick, rivals=frozenset({"other"}))[0] == [quick]
