@@ -19,7 +19,7 @@ The record goes over a socketpair to the `office`, a process of its own: it is s
 Layers. A line may import the lines above it. Before the bar stand modules, which may use one another within their line;
 behind it families, each of which uses, in its own line, itself alone: families meet through records.
 
-    vocabulary  claims clock errors events messages records
+    vocabulary  claims clock errors events grammar messages plain records
     cores       config declared gaps headers lists tap timeline | admission attribution engines prefixes sim tokens wire
     shells      client collector counting guard idle line memory policy pulse reading relay transport | exporters
     office      | office
@@ -42,6 +42,6 @@ Libraries, and the only places that name them. What stands nowhere here is the s
     structlog           app cli exporters office
     tiktoken            tokens.vocabularies
     tokenizers          tokens.hf
-    uvicorn             cli office.main
+    uvicorn             cli office.listener
     uvloop              cli.serve
 """

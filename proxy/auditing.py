@@ -133,7 +133,10 @@ def key_of(file: str) -> bytes:
         return secrets.token_bytes(32)
     path = Path(file)
     try:
-        key = path.read_bytes()[:64] if path.exists() else b""
+        key = b""
+        if path.exists():
+            with path.open("rb") as kept:
+                key = kept.read(64)
         if not key:  # there is none, or a crash came between making the file and writing it
             key = secrets.token_bytes(32)
             path.touch(mode=0o600)

@@ -19,6 +19,9 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from proxy.grammar import is_credential, is_field, is_host, is_text, place, texts
+from proxy.plain import printable, without_user
+
 PREFIX = "PHASEGATE_"
 MASK = "********"
 SECRETS = frozenset({"api_key", "admin_token"})
@@ -26,6 +29,20 @@ SECRETS = frozenset({"api_key", "admin_token"})
 
 LEAST = {"body_limit_bytes": 1, "event_limit_bytes": 1}
 """Least value of a numeric setting; of all others it is 0."""
+PERIODS = {
+    "scrape_s": 0.5,
+    "connect_s": 0.001,
+    "first_byte_s": 0.001,
+    "idle_s": 0.001,
+    "total_s": 0.001,
+    "drain_s": 0.001,
+    "queue_timeout_s": 0.001,
+    "store_days": 0.001,
+}
+"""Least value of a time that is not 0: a look at an engine costs milliseconds of both, and a limit below one is met by
+nobody."""
+FILE_BYTES = 16 * 1024 * 1024
+"""Largest file of settings or keys that is read: far more than anybody writes, and less than a device without end."""
 LARGEST = 10**12
 """Largest value of any: a terabyte, 30,000 years. Timers and databases overflow above 2**63 milliseconds or bytes."""
 
@@ -37,17 +54,28 @@ Mode = Literal["off", "observe", "enforce"]
 
 
 class ConfigError(Exception):
-    """A setting that cannot stand; the message names the key and what would be right."""
+    """A setting that cannot stand; the message names the key and what would be right. It can be shown as it is."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(printable(message))
 
 
 class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Base of all sections: frozen, and strict about unknown keys and about numbers."""
+    """Base of all sections: frozen, and strict about unknown keys, about numbers, and about text."""
 
     def __post_init__(self) -> None:
         for key in self.__struct_fields__:
             value, least = getattr(self, key), LEAST.get(key, 0)
             if isinstance(value, int | float) and not least <= value <= LARGEST:  # NaN is nowhere between
                 raise ValueError(f"{key}: {value} is no number from {least} to {LARGEST:,}")
+            if key in PERIODS and 0 < value < PERIODS[key]:
+                raise ValueError(f"{key}: {value} is neither 0 nor {PERIODS[key]} or more")
+            if not all(map(is_text, texts(value))):
+                raise ValueError(f"{key}: holds a line end or another character that cannot be printed")
+            if key in SECRETS and value and not is_credential(value):
+                raise ValueError(
+                    f"{key}: holds blanks at an end, or what is no ASCII: it could not be sent in a header"
+                )
 
 
 class Upstream(Section, frozen=True):
@@ -74,13 +102,13 @@ class Upstream(Section, frozen=True):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        parts = urlsplit(self.url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        if "@" in self.url:  # before anything that shows it
+            raise ValueError(f"url: {without_user(self.url)!r} holds credentials; use api_key")
+        host, rest = place(self.url)
+        if not host:
             raise ValueError(f"url: {self.url!r} is not http://host:port or https://host:port")
-        if parts.path not in ("", "/") or parts.query or parts.fragment:
+        if rest not in ("", "/"):
             raise ValueError(f"url: {self.url!r} has a path; give the engine's root, clients add the path")
-        if parts.username or parts.password:
-            raise ValueError("url: holds credentials; use api_key")
 
     @property
     def label(self) -> str:
@@ -142,6 +170,11 @@ class Tenants(Section, frozen=True):
     """Header that names the tenant, believed from `networks` alone."""
     networks: tuple[str, ...] = ()
     """Networks from which the header is believed, as `10.0.0.0/8`."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.header and not is_field(self.header):
+            raise ValueError(f"header: {self.header!r} is no name of a header")
 
 
 class Limit(Section, frozen=True):
@@ -274,6 +307,8 @@ def split_address(text: str, key: str) -> tuple[str, int]:
     host, colon, port = text.rpartition(":")
     if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535 or (":" in host and host[0] != "["):
         raise ValueError(f"{key}: {text!r} is not HOST:PORT")
+    if not is_host(host.strip("[]")):
+        raise ValueError(f"{key}: {text!r} names no host")
     return host.strip("[]") or "0.0.0.0", int(port)
 
 
@@ -290,6 +325,10 @@ def load(file: Path | None, environ: Mapping[str, str], flags: Mapping[str, Any]
         settings = msgspec.convert(tree, Settings, strict=False)
     except msgspec.ValidationError as error:
         raise ConfigError(_explain(str(error), origins)) from None
+    except UnicodeEncodeError as error:  # of flags and environment, which are bytes
+        raise ConfigError(f"{error.object!r} is no UTF-8") from None
+    except RecursionError:
+        raise ConfigError("a list in a list, and so on without end") from None
     return Loaded(settings, {key: origins.get(key, "default") for key, _ in leaves(settings)})
 
 
@@ -314,12 +353,21 @@ def masked(value: Any, key: str = "") -> Any:
     return value
 
 
+def contents(file: Path) -> str:
+    """The text of a file that people write. Raises OSError, ValueError."""
+    with file.open("rb") as opened:
+        text = opened.read(FILE_BYTES)
+    if len(text) == FILE_BYTES:
+        raise ValueError(f"has {FILE_BYTES:,} bytes or more, and is not what it should be")
+    return text.decode("utf-8")
+
+
 def _read_toml(file: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(file.read_text("utf-8"))
+        return tomllib.loads(contents(file))
     except OSError as error:
         raise ConfigError(f"{file}: {error.strerror or error}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # no TOML, no UTF-8, a NUL in the name, tables without end
         raise ConfigError(f"{file}: {error}") from None
 
 
@@ -359,7 +407,7 @@ def _parse(name: str, text: str, kind: Any) -> Any:
     if text.lstrip().startswith(("[", "{")):
         try:
             return json.loads(text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ConfigError(f"environment {name}: {error}") from None
     items = [item.strip() for item in text.split(",") if item.strip()]
     return [{"url": item} for item in items] if get_args(kind)[0] is Upstream else items

@@ -8,7 +8,7 @@ import msgspec
 from proxy.admission.keyring import BadKeyFile, Keyring, loads
 from proxy.admission.rules import LIMITS, Rule
 from proxy.admission.tenants import Tenants
-from proxy.config import ConfigError, Settings
+from proxy.config import ConfigError, Settings, contents
 
 
 def rules(settings: Settings) -> tuple[Rule, ...]:
@@ -54,8 +54,10 @@ def _keyring(file: str) -> Keyring | None:
     if not file:
         return None
     try:
-        return loads(Path(file).read_text("utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
+        return loads(contents(Path(file)))
+    except OSError as error:
         raise ConfigError(f"tenants.keys_file: {error}") from None
+    except ValueError as error:
+        raise ConfigError(f"tenants.keys_file: {file}: {error}") from None
     except BadKeyFile as error:
         raise ConfigError(f"tenants.keys_file: {file}: {error}") from None

@@ -285,3 +285,7 @@ def test_nothing_is_inferred_where_the_count_leaves_cached_tokens_out_or_there_i
     assert repeated(*TIMES, 10, version="0.3.0") == [None] * 9
     assert repeated(*TIMES, 10, counts=0) == [None] * 9
     assert repeated(*[0] * 9) == [None] * 9
+
+
+def test_of_a_key_file_no_more_is_read_than_a_key_has() -> None:
+    assert key_of("/dev/zero") == bytes(64)

@@ -7,7 +7,7 @@ from typing import get_args
 import msgspec
 import pytest
 
-from proxy.config import MASK, ConfigError, Section, Settings, Upstream, leaves, load, masked, split_address
+from proxy.config import MASK, PERIODS, ConfigError, Section, Settings, Upstream, leaves, load, masked, split_address
 
 
 def test_without_any_source_every_setting_is_its_default():
@@ -73,7 +73,7 @@ def test_a_list_of_words_can_come_from_the_environment():
         ({}, {"upstream": [{}]}, r"upstream: .*missing required field `url`"),
         ({}, {"upstream": [{"url": "ftp://x"}]}, r"upstream\.url: .* is not http"),
         ({}, {"upstream": [{"url": "http://x:1/v1"}]}, r"upstream\.url: .* has a path"),
-        ({}, {"upstream": [{"url": "http://u:p@x:1"}]}, r"upstream\.url: holds credentials"),
+        ({}, {"upstream": [{"url": "http://u:p@x:1"}]}, r"upstream\.url: 'http://x:1' holds credentials"),
         (
             {},
             {"upstream": [{"url": "http://x:1", "kind": "tgi"}]},
@@ -171,3 +171,111 @@ def test_addresses_are_host_and_port(text: str, address: tuple[str, int]):
 
 def test_a_free_port_for_each_is_no_clash():
     assert Settings(listen="127.0.0.1:0", admin="127.0.0.1:0").admin == "127.0.0.1:0"
+
+
+def texts(section: type[Section], path: str = "") -> Iterator[str]:
+    """The dotted key of every setting of text, or of a list or table of it."""
+    for field in msgspec.structs.fields(section):
+        kinds = [field.type, *get_args(field.type)]
+        if inner := [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Section)]:
+            yield from texts(inner[0], f"{path}{field.name}.")
+        elif str in kinds:
+            yield path + field.name
+
+
+TEXTS = [*texts(Settings)]
+
+
+def test_texts_are_found_in_every_section():
+    assert {"listen", "admin_hosts", "upstream.api_key", "limit.name", "tokens.models", "tenants.header"} <= {*TEXTS}
+
+
+@pytest.mark.parametrize("key", TEXTS)
+@pytest.mark.parametrize("text", ["a\r\nX-Evil: 1", "\x1b[2J", "a\0b", "\x85", "\u2028"])
+def test_no_text_holds_a_line_end_or_steers_a_terminal(key: str, text: str):
+    listed = {"admin_hosts", "upstream.models", "tenants.networks", "limit.models", "limit.tenants", "limit.kinds"}
+    value: object = {text: "x"} if key == "tokens.models" else [text] if key in listed else text
+    with pytest.raises(ConfigError, match=rf"^{re.escape(key)}: ") as refused:
+        load(None, {}, placed(key, value))
+    assert str(refused.value).isprintable()
+
+
+@pytest.mark.parametrize("key", ["admin_token", "upstream.api_key"])
+@pytest.mark.parametrize("text", [" s3cret", "s3cret ", "s3cret\u00e9", "s3cret\u4e00"])
+def test_a_secret_can_be_sent_in_a_header_and_is_not_shown(key: str, text: str):
+    with pytest.raises(
+        ConfigError, match=rf"^{re.escape(key)}: holds blanks at an end, or what is no ASCII"
+    ) as refused:
+        load(None, {}, placed(key, text))
+    assert "s3cret" not in str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["x y", "x:", "\u00e9", "(x)"])
+def test_a_tenant_s_header_is_a_header_s_name(name: str):
+    with pytest.raises(ConfigError, match=r"^tenants\.header: .* is no name of a header"):
+        load(None, {}, {"tenants": {"header": name}})
+
+
+@pytest.mark.parametrize("key", [key for key in NUMBERS if key.rpartition(".")[2] in PERIODS])
+def test_a_time_is_0_or_long_enough_to_be_meant(key: str):
+    least = PERIODS[key.rpartition(".")[2]]
+    for value in (1e-9, least / 2):
+        with pytest.raises(ConfigError, match=rf"^{re.escape(key)}: .* is neither 0 nor {least} or more"):
+            load(None, {}, placed(key, value))
+    for value in (0, least, 5):
+        load(None, {}, placed(key, value))
+
+
+def test_every_time_has_a_least_value():
+    assert {key.rpartition(".")[2] for key in NUMBERS if key.endswith(("_s", "_days"))} == PERIODS.keys()
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["http://a b", " http://a", "http://a:0", "http://a:99999", "http://[::1", "http://..", "http://\u0663", "http://"],
+)
+def test_an_engine_s_url_names_a_host_and_a_port(url: str):
+    with pytest.raises(ConfigError, match=r"^upstream\.url: .* is not http://host:port"):
+        load(None, {}, {"upstream": [{"url": url}]})
+
+
+@pytest.mark.parametrize(
+    "url", ["http://u:s3cret@a", "http://@a", "http://u:s3cret@a/v1", "http://u:s3cret/x@a", "u:s3cret@a"]
+)
+def test_a_password_in_an_address_is_refused_and_not_shown(url: str):
+    with pytest.raises(ConfigError, match=r"^upstream\.url: .* holds credentials; use api_key") as refused:
+        load(None, {}, {"upstream": [{"url": url}]})
+    assert "s3cret" not in str(refused.value)
+
+
+@pytest.mark.parametrize("key", ["listen", "admin"])
+@pytest.mark.parametrize("address", ["a b:1", "a..b:1", "x" * 64 + ":1", "u@h:1", "\u0663:1"])
+def test_an_address_to_listen_on_names_a_host(key: str, address: str):
+    with pytest.raises(ConfigError, match=rf"^{key}: .* names no host"):
+        load(None, {}, {key: address})
+
+
+def test_what_is_no_utf_8_is_said_to_be_none():
+    for environ, flags in (({"PHASEGATE_SCRAPE_S": "\udcff"}, {}), ({}, {"log_level": "\udcff"})):
+        with pytest.raises(ConfigError, match=r"^'.udcff' is no UTF-8$"):
+            load(None, environ, flags)
+
+
+@pytest.mark.parametrize("name", ["PHASEGATE_UPSTREAM", "PHASEGATE_ADMIN_HOSTS", "PHASEGATE_TOKENS_MODELS"])
+def test_lists_without_end_are_no_setting(name: str):
+    with pytest.raises(ConfigError):
+        load(None, {name: "[" * 100_000}, {})
+
+
+def test_a_file_without_an_end_is_no_file_of_settings():
+    with pytest.raises(ConfigError, match=r"/dev/zero: has [0-9,]+ bytes or more"):
+        load(Path("/dev/zero"), {}, {})
+
+
+def test_a_message_can_be_shown_as_it_is(tmp_path: Path):
+    file = tmp_path / "phasegate.toml"
+    file.write_text('"\\u001b[2J\\nforged" = 1\n')
+    with pytest.raises(ConfigError) as refused:
+        load(file, {}, {})
+    assert str(refused.value).isprintable()
+    assert "forged" in str(refused.value)

@@ -88,3 +88,8 @@ def test_a_file_of_keys_that_is_none_is_named(tmp_path: Path, content: bytes) ->
     with pytest.raises(ConfigError, match=r"^tenants\.keys_file: ") as error:
         tenants(Settings(tenants=Tenants(keys_file=str(file))))
     assert str(file) in str(error.value) or content == b"\xff"
+
+
+def test_a_file_of_keys_without_an_end_is_none() -> None:
+    with pytest.raises(ConfigError, match=r"^tenants\.keys_file: /dev/zero: has [0-9,]+ bytes or more"):
+        tenants(Settings(tenants=Tenants(keys_file="/dev/zero")))

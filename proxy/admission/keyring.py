@@ -109,6 +109,8 @@ def _entry(key: Any) -> Entry:
     entry = Entry(*(key[name] for name in Entry.__slots__))
     if not all(isinstance(getattr(entry, name), str) for name in Entry.__slots__):
         raise ValueError("keys: an entry holds something that is no text")
+    if not (entry.id.isprintable() and entry.added.isprintable()):
+        raise ValueError("keys: the id or the day of an entry is no printable text")
     if not _named(entry.tenant):
         raise ValueError(f"keys: the tenant of {entry.id!r} is no printable text")
     if not _HASH.fullmatch(entry.hash):

@@ -4,6 +4,8 @@ Exit codes: 0 ok, 1 a stated goal was missed, 2 usage or configuration, 3 an eng
 """
 
 import importlib
+import io
+import sys
 from importlib.metadata import version
 
 import click
@@ -49,3 +51,6 @@ class Verbs(click.Group):
 @click.version_option(version("phasegate"), prog_name="phasegate")
 def main() -> None:
     """See where the time of every LLM request goes: queue, prefill, decode."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a name that this terminal cannot show is no reason to end

@@ -1,18 +1,23 @@
 """`phasegate audit`: where prompt tokens come from, and which few characters break the prefix cache."""
 
-import gzip
 import json
 import secrets
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from http.client import HTTPException
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
 import click
+import msgspec
 
-from proxy.cli import UNREACHABLE, USAGE
+from proxy.cli import UNREACHABLE, sources
+from proxy.cli.finite import Finite
+from proxy.cli.saying import stop, tell
+from proxy.cli.sieve import Sieve
+from proxy.exporters.reader import Unreadable, text
+from proxy.plain import json_text, paragraph, printable, without_user
 from proxy.prefixes.canon import Encode
 from proxy.prefixes.ledger import Books
 from proxy.prefixes.offline import Offline, Trace
@@ -35,22 +40,32 @@ ENCODING = "cl100k_base"
 DEFAULT_CAPACITIES = (100_000, 500_000, 1_000_000, 2_000_000, 3_000_000, 5_000_000, 10_000_000, 20_000_000, 50_000_000)
 """Of a trace, where none is asked for: the sizes at which the curve of Mooncake's paper is read."""
 
-CHAT = "/v1/chat/completions"
-"""The path of a request that does not say its own."""
+LINE_BYTES = 256 * 1024 * 1024
+"""Longest line: the largest body that a proxy buffers by default, each of its bytes escaped."""
+ANSWER_BYTES = 64 * 1024 * 1024
+"""Largest answer of a live proxy; a busy one's has a hundredth of it."""
+LARGEST_BLOCK, LARGEST_POOL, FASTEST = 10**6, 10**12, 10**9
+"""Of the options, all in tokens: beyond what machines have."""
 
 TIMEOUT_S = 10
 """For a live proxy to answer."""
+
+T = TypeVar("T")
 
 
 @click.command()
 @click.argument("source", required=False)
 @click.option("--trace", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="A trace of block ids.")
-@click.option("--block", type=click.IntRange(min=1), help="Tokens a block. [16; 512 for traces]")
+@click.option("--block", type=click.IntRange(1, LARGEST_BLOCK), help="Tokens a block. [16; 512 for traces]")
 @click.option(
-    "--capacity", "capacities", type=click.IntRange(min=1), multiple=True, help="KV pool, in tokens; repeatable."
+    "--capacity",
+    "capacities",
+    type=click.IntRange(1, LARGEST_POOL),
+    multiple=True,
+    help="KV pool, in tokens; repeatable.",
 )
 @click.option(
-    "--prefill-rate", type=click.FloatRange(min=0, min_open=True), help="Prompt tokens a second, to speak of time."
+    "--prefill-rate", type=Finite(0, FASTEST, min_open=True), help="Prompt tokens a second, to speak of time."
 )
 @click.option("--token", envvar="PHASEGATE_ADMIN_TOKEN", default="", help="Of a running proxy's admin listener.")
 @click.option("--json", "as_json", is_flag=True, help="For machines.")
@@ -68,53 +83,50 @@ def audit(
     SOURCE is a file of requests (JSON lines with id, t_s, path, body, output_text), a records file, either of them
     gzipped too, or the address of a running proxy's admin listener.
     """
-    if trace is not None:
-        report = _trace(trace, block or TRACE_BLOCK, capacities or DEFAULT_CAPACITIES)
-    elif source is None:
+    if trace is None and source is None:
         raise click.UsageError("give a file, an address, or --trace FILE")
-    elif source.startswith(("http://", "https://")):
-        report = _live(source, token)
-    else:
-        report = _file(Path(source), block or 16, capacities)
+    try:
+        report = _report(source or "", trace, block, capacities, token)
+    except Unreadable as error:
+        stop(str(error))
     if as_json:
-        click.echo(json.dumps(report, ensure_ascii=False))
+        click.echo(json_text(json.dumps(report, ensure_ascii=False)))
     else:
-        click.echo(headline(report, prefill_rate))
-        click.echo(table(report, prefill_rate))
+        click.echo(printable(headline(report, prefill_rate)))
+        click.echo(paragraph(table(report, prefill_rate)))
 
 
-def _lines(path: Path) -> Iterator[dict[str, Any]]:
-    """The JSON objects of a file; a line that is none ends the program with a word about it."""
-    if not path.is_file():
-        raise click.UsageError(f"{path}: no such file")
-    opener = gzip.open if path.suffix == ".gz" else open
-    with opener(path, "rt", encoding="utf-8") as lines:
-        for number, line in enumerate(lines, 1):
-            if number % PROGRESS == 0:
-                click.echo(f"{number:,} requests read", err=True)
-            try:
-                found = json.loads(line)
-            except ValueError as error:
-                raise click.UsageError(f"{path}, line {number}: {error}") from None
-            if not isinstance(found, dict):
-                raise click.UsageError(f"{path}, line {number}: not a JSON object")
-            yield found
+def _report(
+    source: str, trace: Path | None, block: int | None, capacities: tuple[int, ...], token: str
+) -> dict[str, Any]:
+    """Raises Unreadable."""
+    if trace is not None:
+        return _trace(trace, block or TRACE_BLOCK, capacities or DEFAULT_CAPACITIES)
+    if source.startswith(("http://", "https://")):
+        return _live(source, token)
+    return _file(Path(source), block or 16, capacities)
+
+
+def _rows(sieve: Sieve, path: Path, decode: Callable[[bytes], T]) -> Iterator[T]:
+    return (row for _, row in sieve.rows(text(path, LINE_BYTES), decode))
 
 
 def _trace(path: Path, block: int, capacities: tuple[int, ...]) -> dict[str, Any]:
     trace = Trace(block, capacities)
-    for line in _lines(path):
-        trace.add(line["input_length"], line["hash_ids"])
+    for one in _rows(Sieve(path, "requests", PROGRESS), path, sources.blocks):
+        trace.add(one.input_length, one.hash_ids)
+    if not trace.tokens:
+        raise Unreadable(f"{path}: holds no prompt")
     return trace.report()
 
 
 def _file(path: Path, block: int, capacities: tuple[int, ...]) -> dict[str, Any]:
     audit = Offline(_encoder(), block, capacities, secrets.token_bytes(16))
     books, families = Books(), _Families()
-    read = skipped = recorded = 0
-    for line in _lines(path):
-        read += 1
-        if "v" in line:
+    skipped = recorded = 0
+    sieve = Sieve(path, "requests", PROGRESS)
+    for line in _rows(sieve, path, sources.line):
+        if line.v is not None:
             settled = _settled(books, line)
             recorded += settled
             if settled:
@@ -122,10 +134,10 @@ def _file(path: Path, block: int, capacities: tuple[int, ...]) -> dict[str, Any]
         else:
             skipped += not _take(audit, line)
     if skipped:
-        click.echo(f"{skipped:,} of {read:,} lines hold no prompt", err=True)
+        tell(f"{skipped:,} of {sieve.read:,} lines hold no prompt")
     if recorded:
         return {**books.report(), "families": families.rows()}
-    click.echo("searching for what breaks prefixes", err=True)
+    tell("searching for what breaks prefixes")
     return audit.report(list(audit.breakers()))
 
 
@@ -135,16 +147,17 @@ class _Families:
     def __init__(self) -> None:
         self._rows: dict[str, dict[str, Any]] = {}
 
-    def add(self, line: dict[str, Any]) -> None:
+    def add(self, line: sources.Line) -> None:
         """One record whose prompt was audited; without a name it is of no family that is known."""
-        prefix, reuse = line["prefix"], line["prefix"].get("infinite") or 0
-        if (name := prefix.get("family")) is None:
+        prefix = line.prefix
+        if prefix is None or (name := prefix.family) is None:
             return
-        about = {"family": str(name), "engine": line.get("engine"), "model": line.get("model")}
+        reuse = prefix.infinite or 0
+        about = {"family": name, "engine": line.engine, "model": line.model}
         sums = {"requests": 0, "prompt_tokens": 0, "reuse": 0, "hit_requests": 0}
-        row = self._rows.setdefault(str(name), {**about, **sums})
+        row = self._rows.setdefault(name, {**about, **sums})
         row["requests"] += 1
-        row["prompt_tokens"] += sum(prefix["bins"].values())
+        row["prompt_tokens"] += sum(prefix.bins.values())
         row["reuse"] += reuse
         row["hit_requests"] += reuse > 0
 
@@ -159,48 +172,46 @@ def _encoder() -> Encode:
     return lambda text: [token for piece in pieces(text) for token in encode(piece)]
 
 
-def _settled(books: Books, line: dict[str, Any]) -> bool:
+def _settled(books: Books, line: sources.Line) -> bool:
     """One record into the books; whether its prompt was audited."""
-    prefix = line.get("prefix")
-    if not prefix or not prefix.get("bins"):
+    prefix = line.prefix
+    if prefix is None or not prefix.bins:
         return False
-    bins = tuple(prefix["bins"].items())
     verdict = PrefixVerdict(
         block=1,
-        tokens=sum(prefix["bins"].values()),
-        expected=prefix.get("expected"),
-        attainable=prefix.get("attainable"),
-        infinite=prefix.get("infinite"),
-        bins=bins,
+        tokens=sum(prefix.bins.values()),
+        expected=prefix.expected,
+        attainable=prefix.attainable,
+        infinite=prefix.infinite,
+        bins=tuple(prefix.bins.items()),
     )
-    books.add(str(line.get("engine")), verdict, prefix.get("reported"))
+    books.add(line.engine, verdict, prefix.reported)
     return True
 
 
-def _take(audit: Offline, line: dict[str, Any]) -> bool:
+def _take(audit: Offline, line: sources.Line) -> bool:
     """One request into the audit; whether it holds a prompt."""
-    body = json.dumps(line.get("body"), ensure_ascii=False).encode("utf-8", "surrogatepass")
-    facts = read_facts(classify("POST", line.get("path", CHAT)), "application/json", body)
+    facts = read_facts(classify("POST", line.path), "application/json", bytes(line.body))
     if facts.prompt is None:
         return False
-    at_s, answer = float(line.get("t_s") or 0), line.get("output_text")
-    audit.add(str(line.get("id")), at_s, facts.model or "", facts.prompt, answer)
+    audit.add(str(line.id), line.t_s or 0.0, facts.model or "", facts.prompt, line.output_text)
     return True
 
 
 def _live(address: str, token: str) -> dict[str, Any]:
     headers = {"authorization": f"Bearer {token}"} if token else {}
+    shown = without_user(address)
     try:
         with urlopen(Request(address.rstrip("/") + "/api/prefixes", headers=headers), timeout=TIMEOUT_S) as answer:
-            found: dict[str, Any] = json.load(answer)
-            return found
+            return sources.answer(answer.read(ANSWER_BYTES))
     except HTTPError as error:
         error.close()
-        click.echo(f"phasegate: {address}: {error.code} {error.reason}", err=True)
-        sys.exit(UNREACHABLE)
+        stop(f"{shown}: {error.code} {error.reason}", UNREACHABLE)
     except URLError as error:
-        click.echo(f"phasegate: {address}: {error.reason}", err=True)
-        sys.exit(UNREACHABLE)
+        stop(f"{shown}: {error.reason}", UNREACHABLE)
+    except (msgspec.DecodeError, RecursionError):
+        stop(f"{shown}: no audit there")
+    except (OSError, HTTPException) as error:
+        stop(f"{shown}: {error or type(error).__name__}", UNREACHABLE)
     except ValueError:
-        click.echo(f"phasegate: {address}: no audit there", err=True)
-        sys.exit(USAGE)
+        stop(f"{shown}: cannot be asked; is it http://HOST:PORT, and the token one?")

@@ -2,18 +2,18 @@
 
 import json
 import os
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 
-from proxy.cli import USAGE
 from proxy.cli.footing import concerns
 from proxy.cli.keys import keys
+from proxy.cli.saying import stop, tell
 from proxy.config import ConfigError, Loaded, Settings, leaves, load, masked
 from proxy.declared import CHANGES
+from proxy.plain import printable
 from proxy.policy import purposeful, rules, tenants
 
 FILE = click.Path(dir_okay=False, path_type=Path)
@@ -33,14 +33,13 @@ def loaded(file: Path | None, flags: Mapping[str, Any]) -> Loaded:
     try:
         return read(file, flags)
     except ConfigError as error:
-        click.echo(f"phasegate: {error}", err=True)
-        sys.exit(USAGE)
+        stop(str(error))
 
 
 def warn(settings: Settings) -> None:
     """Says on stderr what can stand, and is hardly what was meant."""
     for concern in concerns(settings):
-        click.echo(f"phasegate: warning: {concern}", err=True)
+        tell(f"phasegate: warning: {concern}")
 
 
 @click.group()
@@ -65,7 +64,7 @@ def show(file: Path | None, origin: bool) -> None:
     result = loaded(file, {})
     for key, value in leaves(result.settings):
         text = json.dumps(masked(value, key.rpartition(".")[2]))
-        click.echo(f"{key} = {text}" + (f"  # {result.origins[key]}" if origin else ""))
+        click.echo(printable(f"{key} = {text}" + (f"  # {result.origins[key]}" if origin else "")))
     click.echo("\n# what is changed on the way, and nothing else")
     for name, change in CHANGES.items():
         click.echo(f"# {name:<10} {'on ' if change.when(result.settings) else 'off'}  {change.what}")

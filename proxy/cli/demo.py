@@ -20,12 +20,16 @@ from rich.live import Live
 from proxy.cli import GOAL_MISSED, UNREACHABLE, programme
 from proxy.cli.acts import Prefix, Storm, Theatre, tempo
 from proxy.cli.audience import Audience, Unanswered
+from proxy.cli.finite import Finite
+from proxy.cli.saying import tell
 from proxy.cli.stage import StageError, stage
 from proxy.clock import SystemClock
 from proxy.sim.devices import DEVICES
 from proxy.sim.plan import Plan
 
 SEED = 7
+LONGEST_S = 3600
+"""An hour: nobody looks on for longer, and prompts would grow with it."""
 LINE_S = 2.0
 """Seconds between two lines where there is no terminal."""
 
@@ -108,7 +112,7 @@ async def perform(plan: Plan, seconds: float, console: Console) -> dict[str, Any
 
 
 @click.command()
-@click.option("--seconds", default=60.0, show_default=True, type=click.FloatRange(min=5), help="How long, about.")
+@click.option("--seconds", default=60.0, show_default=True, type=Finite(5, LONGEST_S), help="How long, about.")
 @click.option("--device", type=click.Choice(list(DEVICES)), default="h100", show_default=True, help="What to embed.")
 @click.option("--json", "as_json", is_flag=True, help="Print the numbers alone, as JSON.")
 @click.pass_context
@@ -121,7 +125,7 @@ def demo(context: click.Context, seconds: float, device: str, as_json: bool) -> 
     try:
         measured = asyncio.run(perform(plan, seconds, console))
     except (StageError, ExceptionGroup, Unanswered, OSError) as error:
-        click.echo(f"the demo broke off: {_reason(error)}", err=True)
+        tell(f"the demo broke off: {_reason(error)}")
         context.exit(UNREACHABLE)
     missed = [effect["says"] for effect in measured["effects"] if not effect["seen"]]
     if as_json:

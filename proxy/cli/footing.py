@@ -2,6 +2,7 @@
 
 import os
 import socket
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +14,8 @@ FILES = ("records", "store", "state")
 """Settings that name a file which is written while requests run. Its disk may fill later: that is a counted loss."""
 
 BESIDE = ("store", "state")
-"""These need a writable directory too: a log beside the store, a new state that takes the place of the old one."""
+"""These must be regular files, in a writable directory: a log is made beside the store, and a new state takes the place
+of the old one (or of `/dev/null`). Records may go to a pipe."""
 
 
 def stand(settings: Settings) -> None:
@@ -49,7 +51,11 @@ def _foreign(path: Path) -> bool:
 
 def _trouble(path: Path, *, beside: bool) -> str | None:
     try:
-        os.close(os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC))
+        file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+        odd = not stat.S_ISREG(os.fstat(file).st_mode)
+        os.close(file)
+        if odd and beside:
+            return "it is no regular file"
     except FileNotFoundError:
         beside = True
     except OSError as error:

@@ -2,17 +2,17 @@
 
 import os
 import secrets
-import sys
 import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NoReturn
 
 import click
 
 from proxy.admission.keyring import KEY_BYTES, PREFIX, SALT_BYTES, BadKeyFile, Keyring, loads
-from proxy.cli import USAGE
+from proxy.cli.saying import stop, tell
 from proxy.clock import SystemClock
+from proxy.config import contents
+from proxy.plain import printable
 
 FILE = click.option(
     "--file",
@@ -36,13 +36,14 @@ def add(tenant: str, file: Path) -> None:
     """Make a key for TENANT and print it: it is kept nowhere else."""
     key, id = PREFIX + secrets.token_urlsafe(KEY_BYTES), secrets.token_hex(4)
     today = datetime.fromtimestamp(SystemClock().wall_s(), UTC).date().isoformat()
-    keyring = _read(file) if file.exists() else Keyring(secrets.token_hex(SALT_BYTES))
+    keyring = _read(file) if _there(file) else Keyring(secrets.token_hex(SALT_BYTES))
     try:
-        _write(file, keyring.add(tenant, key, id, today))
+        keyring = keyring.add(tenant, key, id, today)
     except ValueError as error:
-        _stop(str(error))
+        stop(str(error))
+    _write(file, keyring)
     click.echo(key)
-    click.echo(f"key {id} of {tenant}; it is not shown again", err=True)
+    tell(f"key {id} of {tenant}; it is not shown again")
 
 
 @keys.command("list")
@@ -50,7 +51,7 @@ def add(tenant: str, file: Path) -> None:
 def show(file: Path) -> None:
     """Show the keys that there are: id, day, tenant."""
     for entry in _read(file).entries:
-        click.echo(f"{entry.id}  {entry.added}  {entry.tenant}")
+        click.echo(printable(f"{entry.id}  {entry.added}  {entry.tenant}"))
 
 
 @keys.command()
@@ -59,28 +60,42 @@ def show(file: Path) -> None:
 def revoke(id: str, file: Path) -> None:
     """Take the key with this ID away."""
     try:
-        _write(file, _read(file).revoke(id))
+        keyring = _read(file).revoke(id)
     except KeyError:
-        _stop(f"no key {id} in {file}")
-    click.echo(f"key {id} is revoked")
+        stop(f"no key {id} in {file}")
+    _write(file, keyring)
+    click.echo(f"key {printable(id)} is revoked")
+
+
+def _there(file: Path) -> bool:
+    """What is there and no file must not be replaced by one."""
+    try:
+        if file.exists() and not file.is_file():
+            stop(f"{file}: is no regular file")
+        return file.exists()
+    except (OSError, ValueError) as error:
+        stop(f"{file}: {error}")
 
 
 def _read(file: Path) -> Keyring:
     try:
-        return loads(file.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, BadKeyFile) as error:
-        _stop(f"{file}: {error}")
+        return loads(contents(file))
+    except (OSError, ValueError, BadKeyFile) as error:  # ValueError: no UTF-8, a NUL in the name
+        stop(f"{file}: {error}")
 
 
 def _write(file: Path, keyring: Keyring) -> None:
     """Whole or not at all, and readable by its owner alone."""
-    with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=file.parent, delete=False) as made:  # mode 0600
-        made.write(keyring.dumps())
-        made.flush()
-        os.fsync(made.fileno())
-    os.replace(made.name, file)
-
-
-def _stop(why: str) -> NoReturn:
-    click.echo(f"phasegate: {why}", err=True)
-    sys.exit(USAGE)
+    try:
+        handle, part = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")  # mode 0600
+    except OSError as error:
+        stop(f"cannot write {file}: {error.strerror}")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as made:
+            made.write(keyring.dumps())
+            made.flush()
+            os.fsync(made.fileno())
+        os.replace(part, file)
+    except OSError as error:
+        os.unlink(part)
+        stop(f"cannot write {file}: {error.strerror}")

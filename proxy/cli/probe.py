@@ -7,7 +7,6 @@ in this process. Every prompt is new, so that no prefix cache helps.
 import asyncio
 import json
 import random
-import sys
 from collections.abc import Callable, MutableMapping, Sequence
 from dataclasses import asdict, dataclass
 from statistics import median
@@ -18,10 +17,12 @@ import click
 from proxy.app import DataApp
 from proxy.attribution.ladder import attribute
 from proxy.cli import UNREACHABLE, USAGE
+from proxy.cli.saying import stop, tell
 from proxy.clock import Clock, SystemClock
 from proxy.config import ConfigError, Settings, load
 from proxy.fleet import Engine
 from proxy.messages import Message
+from proxy.plain import json_text, printable, without_user
 from proxy.records import Finished, Outcome
 from proxy.transport import Wire
 
@@ -46,6 +47,9 @@ WORDS = ("the", "of", "and", "to", "in", "is", "that", "it", "was", "for", "on",
 
 SAID = 200
 """Bytes shown of what an engine says when it refuses."""
+
+HEAD_CHARS = 200
+"""Shown of a model's name and an engine's version."""
 
 WAITS = ("queue", "step_wait", "load")
 
@@ -165,7 +169,7 @@ class Probe:
         await self._app.idle()
         (finished,) = (message for message in self._told if isinstance(message, Finished))
         if finished.outcome is Outcome.ENGINE_REJECTED:
-            why = said[:SAID].decode("utf-8", "replace").strip()  # of a prompt of ours: no record may hold them
+            why = said.decode("utf-8", "replace").strip()  # of a prompt of ours: no record may hold them
             raise ProbeError(f"the engine refuses this request: {why or finished.error}", USAGE)
         if finished.outcome is not Outcome.COMPLETED or finished.timeline.first_token_ns is None:
             why = finished.error or f"{finished.outcome}, status {finished.status}, no token"
@@ -185,7 +189,7 @@ def _prompt_tokens(finished: Finished) -> int:
 
 
 async def _post(app: DataApp, path: str, body: bytes) -> bytes:
-    """One request of a client that reads at once and stays; the answer's body."""
+    """One request of a client that reads at once and stays; the first bytes of the answer's body."""
     headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
     scope = {"type": "http", "method": "POST", "path": path, "raw_path": path.encode(), "headers": headers}
     parts: list[MutableMapping[str, Any]] = [{"type": "http.request", "body": body}]
@@ -195,13 +199,13 @@ async def _post(app: DataApp, path: str, body: bytes) -> bytes:
             await asyncio.Event().wait()
         return parts.pop()
 
-    said: list[bytes] = []
+    said = bytearray()
 
     async def send(message: MutableMapping[str, Any]) -> None:
-        said.append(message.get("body", b""))
+        said.extend(message.get("body", b"")[: SAID - len(said)])
 
     await app(scope, receive, send)
-    return b"".join(said)
+    return bytes(said)
 
 
 def _seen(answers: Sequence[Finished]) -> Seen:
@@ -244,7 +248,7 @@ def _span(values: Sequence[float | None]) -> tuple[float, float] | None:
 def render(result: Result, url: str) -> str:
     """For people: two columns, and what they mean."""
     rounds = "1 round" if result.rounds == 1 else f"{result.rounds} rounds, medians"
-    head = f"{result.model} on {result.engine} {result.version or ''}".rstrip()
+    head = printable(f"{result.model} on {result.engine} {result.version or ''}".rstrip(), HEAD_CHARS)
     rows = [("", "short", "long"), *(_row(result, *row) for row in ROWS)]
     table = "\n".join(f"{name:<15}{short:>14}{long:>14}".rstrip() for name, short, long in rows)
     return f"{head} at {url}, {rounds}, one request at a time\n\n{table}\n\n{_sentence(result)}"
@@ -300,7 +304,7 @@ async def _probe(settings: Settings, model: str | None) -> Result:
     clock = SystemClock()
     app = DataApp(settings, clock=clock, transport=Wire(), send=told.append)
     try:
-        return await Probe(app, clock, told, lambda text: click.echo(text, err=True)).run(model)
+        return await Probe(app, clock, told, tell).run(model)
     finally:
         await app.aclose()
 
@@ -316,10 +320,9 @@ def probe(url: str, quick: bool, model: str | None, api_key: str | None, as_json
     try:
         settings = load(None, {}, {"upstream": [{"url": url, "api_key": api_key or ""}]}).settings
     except ConfigError as error:
-        raise click.UsageError(f"{url}: {error}") from None
+        raise click.UsageError(printable(f"{without_user(url)}: {error}")) from None
     try:
         result = asyncio.run(_probe(settings, model))
     except ProbeError as error:
-        click.echo(f"phasegate: {error}", err=True)
-        sys.exit(error.code)
-    click.echo(json.dumps(asdict(result)) if as_json else render(result, url))
+        stop(str(error), error.code)
+    click.echo(json_text(json.dumps(asdict(result))) if as_json else render(result, url))

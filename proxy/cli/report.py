@@ -2,7 +2,6 @@
 
 import json
 import re
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict
 from datetime import datetime
@@ -12,22 +11,28 @@ from typing import Any
 import click
 import msgspec
 
-from proxy.cli import USAGE
 from proxy.cli.config import FILE, loaded
+from proxy.cli.finite import Finite
+from proxy.cli.saying import stop
+from proxy.cli.sieve import Sieve
 from proxy.cli.tables import as_csv, as_markdown, as_text
 from proxy.clock import SystemClock
 from proxy.exporters.means import Stretch, compared
 from proxy.exporters.reader import Unreadable, Wanted, lines, means
 from proxy.exporters.summary import Row, summarize
+from proxy.plain import json_text
 
 PROGRESS = 50_000
 """Records between two words to a waiting reader: about half a second."""
+
+LONGEST_S = 10**9
+"""Of a time window: thirty years."""
 
 UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 FORMS: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "text": as_text,
-    "json": lambda report: json.dumps(report, indent=2, ensure_ascii=False),
+    "json": lambda report: json_text(json.dumps(report, indent=2, ensure_ascii=False)),
     "csv": as_csv,
     "md": as_markdown,
 }
@@ -37,12 +42,12 @@ def moment(ctx: click.Context, param: click.Parameter, value: str | None) -> flo
     """Seconds since the epoch, of an ISO date, a number of such seconds, or `30m`, `2h`, `7d` (ago)."""
     if value is None:
         return None
-    ago = re.fullmatch(r"(\d+)([smhd])", value)
+    ago = re.fullmatch(r"(\d{1,9})([smhd])", value)
     if ago is not None:
         return SystemClock().wall_s() - int(ago[1]) * UNITS_S[ago[2]]
     try:
         return float(value) if re.fullmatch(r"\d+(\.\d*)?", value) else datetime.fromisoformat(value).timestamp()
-    except ValueError:
+    except (ValueError, OverflowError):  # OverflowError: year 9999, and the zone adds to it
         raise click.BadParameter(f"{value!r}: use 2026-01-31T12:00, seconds since the epoch, or 30m, 2h, 7d") from None
 
 
@@ -55,7 +60,7 @@ def moment(ctx: click.Context, param: click.Parameter, value: str | None) -> flo
 @click.option("--since", callback=moment, help="Requests that arrived then or later: 2026-01-31T12:00, 2h, 7d.")
 @click.option("--until", callback=moment, help="Requests that arrived before.")
 @click.option("--model", help="Requests for this model.")
-@click.option("--window", type=click.FloatRange(min=1), help="Seconds a time window has.")
+@click.option("--window", type=Finite(1, LONGEST_S), help="Seconds a time window has.")
 @click.option("--config", "settings", type=FILE, help="TOML file that names the store, where FILE is not given.")
 def report(
     file: Path | None,
@@ -77,13 +82,12 @@ def report(
     try:
         if form == "rows":
             for line, _ in records:
-                click.echo(line.rstrip(b"\n"))
+                click.echo(_shown(line))
         else:
             seen = summarize([row for _, row in records], window)
             click.echo(FORMS[form or "text"]({**seen, **_means(means(path, wanted))}))
     except Unreadable as error:
-        click.echo(f"phasegate: {error}", err=True)
-        sys.exit(USAGE)
+        stop(str(error))
 
 
 def _means(found: Iterable[Stretch]) -> dict[str, Any]:
@@ -105,28 +109,16 @@ def _configured(settings: Path | None) -> Path:
 
 
 def _picked(path: Path, wanted: Wanted) -> Iterator[tuple[bytes, Row]]:
-    """The records wanted, each as it stands and as a row. Tells of progress, and of lines that are none, on stderr.
-
-    Raises Unreadable for a file of other things. One that is empty yet is no such file.
-    """
+    """The records wanted, each as it stands and as a row. Raises Unreadable for a file of other things."""
+    sieve = Sieve(path, "records", PROGRESS)
     decode = msgspec.json.Decoder(Row).decode
-    read = bad = good = 0
-    for line in lines(path, wanted):
-        read += 1
-        if read % PROGRESS == 0:
-            click.echo(f"{read:,} records read", err=True)
-        try:
-            row = decode(line)
-        except msgspec.DecodeError:
-            bad += bool(line.strip())
-            continue
-        good += 1
-        if _fits(row, wanted):
-            yield line, row
-    if bad and not good:
-        raise Unreadable(f"{path}: holds no record: neither a store nor a records file")
-    if bad:
-        click.echo(f"{bad:,} lines are no records; left out", err=True)
+    return ((line, row) for line, row in sieve.rows(lines(path, wanted), decode) if _fits(row, wanted))
+
+
+def _shown(line: bytes) -> bytes:
+    """The record as it stands; what cannot be printed is written in JSON's other way."""
+    text = line.rstrip(b"\n").decode("utf-8", "replace")
+    return json_text(text).encode()
 
 
 def _fits(row: Row, wanted: Wanted) -> bool:

@@ -10,10 +10,12 @@ import uvloop
 from proxy.cli import USAGE
 from proxy.cli.config import FILE, loaded, read, warn
 from proxy.cli.footing import stand
+from proxy.cli.saying import tell
 from proxy.cli.service import Service
+from proxy.clock import SystemClock
 from proxy.collector import calm
 from proxy.config import ConfigError, Settings
-from proxy.office.logs import configure
+from proxy.office.logs import FLUSH_S, to_stderr
 
 
 @click.command()
@@ -44,20 +46,23 @@ def serve(
     engines = [{"url": url} for url in upstream] or None
     flags = {"upstream": engines, "listen": listen, "admin": admin, "records": records, "store": store, "quiet": quiet}
     settings = loaded(file, flags).settings
-    configure(settings.log_level, as_json=settings.log_json)
+    log = to_stderr(settings.log_level, as_json=settings.log_json, clock=SystemClock())
 
     def reread() -> Settings:
         return read(file, flags).settings
 
-    sys.exit(uvloop.run(_serve(settings, reread)))
+    try:
+        sys.exit(uvloop.run(_serve(settings, reread, log.put)))
+    finally:
+        log.close(FLUSH_S)
 
 
-async def _serve(settings: Settings, reread: Callable[[], Settings]) -> int:
+async def _serve(settings: Settings, reread: Callable[[], Settings], say: Callable[[str], None]) -> int:
     try:
         stand(settings)
-        service = Service(settings, reread)
+        service = Service(settings, reread, say)
     except (ConfigError, OSError) as error:  # a CA file, a vocabulary: read where they are needed
-        click.echo(f"phasegate: {error}", err=True)
+        tell(f"phasegate: {error}")
         return USAGE
     warn(settings)
     calm()

@@ -13,7 +13,6 @@ from dataclasses import replace
 from importlib.metadata import version
 from urllib.parse import urlsplit
 
-import click
 import msgspec
 import structlog
 
@@ -27,6 +26,7 @@ from proxy.fleet import Engine
 from proxy.messages import EngineAddress, Hello, Pulse
 from proxy.office.channel import Sender
 from proxy.office.process import OfficeProcess
+from proxy.plain import printable
 from proxy.pulse import beat, memory_bytes
 from proxy.transport import Wire
 
@@ -53,15 +53,17 @@ log = structlog.get_logger("phasegate")
 
 
 class Service:
-    """Everything that runs. `reread` gives the settings anew; it raises ConfigError where they cannot stand.
+    """Everything that runs. `reread` gives the settings anew; it raises ConfigError where they cannot stand. `say`
+    takes lines for whoever started us, and never waits for them to be read.
 
     Raises ConfigError for settings that name files which cannot be read.
     """
 
     # State: its parts, whether engines are looked for, the wishes to stop (one for each signal), and what became of the
     # last reload.
-    def __init__(self, settings: Settings, reread: Callable[[], Settings]) -> None:
+    def __init__(self, settings: Settings, reread: Callable[[], Settings], say: Callable[[str], None]) -> None:
         self._reread = reread
+        self._say = say
         self._searching = not settings.upstream
         if self._searching:
             usual = tuple(Upstream(url=f"http://localhost:{port}") for port in USUAL)
@@ -88,7 +90,7 @@ class Service:
         self._on_signals()
         office = asyncio.create_task(self._office.run())
         await self._app.lookout.look_at_all()
-        click.echo("\n".join(self.banner()), err=True)
+        self._say("\n".join(map(printable, self.banner())))  # an engine says its version and its models
         tasks = [
             asyncio.create_task(self._app.lookout.watch(), name="lookout"),
             asyncio.create_task(beat(SystemClock(), self._state, self._sender.send), name="pulse"),
@@ -115,7 +117,7 @@ class Service:
             address = self._settings.admin
             claim(address, "admin")  # after ours is bound: the two may overlap without being the same
         except OSError as error:
-            click.echo(f"phasegate: cannot listen on {address}: {error.strerror or error}", err=True)
+            self._say(f"phasegate: cannot listen on {address}: {error.strerror or error}")
             self._listener.stop_accepting()
             return False
         return True

@@ -1,12 +1,16 @@
 """`phasegate sim`: the embedded engine in a process of its own."""
 
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TextIO
 
 import click
 import uvicorn
 
+from proxy.cli.finite import Finite
+from proxy.cli.footing import claim
+from proxy.cli.saying import stop
 from proxy.clock import SystemClock
 from proxy.sim.devices import DEVICES
 from proxy.sim.jobs import Truth
@@ -14,29 +18,38 @@ from proxy.sim.openai import Habits
 from proxy.sim.plan import Plan
 from proxy.sim.server import as_line, build
 
+MOST = 10**9
+SOME, ANY = click.IntRange(1, MOST), click.IntRange(0, MOST)
+"""Tokens and requests: beyond what engines have."""
+BLOCKS, SLOTS = click.IntRange(1, 10**7), click.IntRange(1, 10**4)
+"""Each is kept, and takes memory."""
+SIZE, TIMES, BITS, SECONDS = Finite(0.001, 1e6), Finite(0.001, 1e6), Finite(0.1, 64), Finite(0, 3600)
+
 
 @click.command()
-@click.option("--port", default=8000, show_default=True, help="Port on 127.0.0.1.")
+@click.option("--port", type=click.IntRange(1, 65_535), default=8000, show_default=True, help="Port on 127.0.0.1.")
 @click.option("--kind", type=click.Choice(["vllm", "ollama"]), default="vllm", show_default=True)
 @click.option("--device", type=click.Choice([*DEVICES, "study"]), default="h100", show_default=True)
-@click.option("--parameters", default=8.03, show_default=True, help="Model size, in billions.")
-@click.option("--bits", default=16.0, show_default=True, help="Bits a weight.")
+@click.option("--parameters", type=SIZE, default=8.03, show_default=True, help="Model size, in billions.")
+@click.option("--bits", type=BITS, default=16.0, show_default=True, help="Bits a weight.")
 @click.option("--model", "models", multiple=True, default=["llama-3.1-8b"], help="Model name; Ollama takes several.")
-@click.option("--max-num-batched-tokens", "budget", type=int, help="vLLM: tokens a step.")
-@click.option("--max-num-seqs", "sequences", type=int, help="vLLM: running requests.")
-@click.option("--long-prefill-token-threshold", "long_prefill", default=0, help="vLLM: tokens of one prompt a step.")
-@click.option("--block-size", "block", default=16, show_default=True, help="vLLM: tokens a KV block.")
-@click.option("--num-gpu-blocks", "blocks", type=int, help="vLLM: KV blocks.")
-@click.option("--max-model-len", "window", default=131_072, show_default=True)
-@click.option("--slots", default=1, show_default=True, help="Ollama: OLLAMA_NUM_PARALLEL.")
-@click.option("--loaded", default=1, show_default=True, help="Ollama: OLLAMA_MAX_LOADED_MODELS.")
-@click.option("--max-queue", default=512, show_default=True, help="Ollama: OLLAMA_MAX_QUEUE.")
-@click.option("--load-seconds", "load_s", type=float, help="Ollama: time to load a model.")
-@click.option("--stream-interval", default=1, show_default=True, help="vLLM: tokens a chunk.")
-@click.option("--max-num-queued-reqs", "max_queued", type=int, help="vLLM: requests waiting and running, before 503.")
+@click.option("--max-num-batched-tokens", "budget", type=SOME, help="vLLM: tokens a step.")
+@click.option("--max-num-seqs", "sequences", type=SOME, help="vLLM: running requests.")
+@click.option(
+    "--long-prefill-token-threshold", "long_prefill", type=ANY, default=0, help="vLLM: tokens of one prompt a step."
+)
+@click.option("--block-size", "block", type=SOME, default=16, show_default=True, help="vLLM: tokens a KV block.")
+@click.option("--num-gpu-blocks", "blocks", type=BLOCKS, help="vLLM: KV blocks.")
+@click.option("--max-model-len", "window", type=SOME, default=131_072, show_default=True)
+@click.option("--slots", type=SLOTS, default=1, show_default=True, help="Ollama: OLLAMA_NUM_PARALLEL.")
+@click.option("--loaded", type=SOME, default=1, show_default=True, help="Ollama: OLLAMA_MAX_LOADED_MODELS.")
+@click.option("--max-queue", type=ANY, default=512, show_default=True, help="Ollama: OLLAMA_MAX_QUEUE.")
+@click.option("--load-seconds", "load_s", type=SECONDS, help="Ollama: time to load a model.")
+@click.option("--stream-interval", type=SOME, default=1, show_default=True, help="vLLM: tokens a chunk.")
+@click.option("--max-num-queued-reqs", "max_queued", type=ANY, help="vLLM: requests waiting and running, before 503.")
 @click.option("--plain", is_flag=True, help="vLLM without flags: no metrics object, no cached tokens, no request ids.")
 @click.option("--seed", default=0, show_default=True)
-@click.option("--speed", default=1.0, show_default=True, help="Times as fast as the device is.")
+@click.option("--speed", type=TIMES, default=1.0, show_default=True, help="Times as fast as the device is.")
 @click.option("--truth", type=click.Path(path_type=Path, dir_okay=False), help="Write the truth, one JSON line each.")
 def sim(
     port: int,
@@ -58,11 +71,15 @@ def sim(
     )
     plan = Plan(models=models, habits=habits, **chosen)  # type: ignore[arg-type]  # click has checked them
     with ExitStack() as stack:
-        out: TextIO | None = stack.enter_context(truth.open("a", buffering=1)) if truth else None
-
-        def told(one: Truth) -> None:
-            if out is not None:
-                out.write(as_line(one))
-
-        server = build(plan, SystemClock(), told)
+        try:
+            claim(f"127.0.0.1:{port}", "--port")
+            out = stack.enter_context(truth.open("a", buffering=1)) if truth else None
+            server = build(plan, SystemClock(), partial(_tell, out))
+        except (OSError, ValueError) as error:  # ValueError: the model does not fit the device; a NUL in the name
+            stop(str(error))
         uvicorn.run(server, host="127.0.0.1", port=port, ws="none", log_level="warning", access_log=False)
+
+
+def _tell(out: TextIO | None, one: Truth) -> None:
+    if out is not None:
+        out.write(as_line(one))

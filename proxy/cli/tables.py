@@ -9,6 +9,8 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from proxy.plain import cell, markdown, printable
+
 HEADER = ("of", "name", "what", "requests", "failed", "count", "p50_ms", "p90_ms", "p99_ms", "p999_ms", "max_ms")
 TEXT_COLUMNS = 3
 """The first columns are text; the rest are numbers, and set to the right."""
@@ -25,6 +27,9 @@ VERDICTS = {
     "unknown": "",
 }
 """What is said of a difference, by its verdict (`exporters.means`)."""
+
+NAME_CHARS = 100
+"""Of a name in a table; the longest that people give to models have eighty."""
 
 GROUPS = {"engine": "engines", "model": "models", "tenant": "tenants", "family": "families"}
 MEASURES = ("ttft", "tpot", "duration")
@@ -57,16 +62,16 @@ def as_markdown(report: Mapping[str, Any]) -> str:
     """The same as Markdown."""
     means = _means(report)
     beside = ["", *_piped([MEANS, *means], MEANS_TEXT)] if means else []
-    remarks = [f"* {remark}" for remark in _remarks(report) if remark]
+    remarks = [f"* {markdown(remark)}" for remark in _remarks(report) if remark]
     return "\n".join([*_piped([HEADER, *flatten(report)], range(TEXT_COLUMNS)), *beside, "", *remarks]).rstrip()
 
 
 def as_csv(report: Mapping[str, Any]) -> str:
-    """The table alone, unknown as an empty field."""
+    """The table alone, unknown as an empty field. A name that would be a formula begins with an apostrophe."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(HEADER)
-    writer.writerows(flatten(report))
+    writer.writerows([cell(value) if isinstance(value, str) else value for value in line] for line in flatten(report))
     return out.getvalue().rstrip("\n")
 
 
@@ -104,19 +109,14 @@ def _aligned(lines: Sequence[Line], text: Container[int]) -> list[str]:
 
 def _piped(lines: Sequence[Line], text: Container[int]) -> list[str]:
     rule = "| " + " | ".join("---" if n in text else "---:" for n in range(len(lines[0]))) + " |"
-    cells = ["| " + " | ".join(_cell(value).replace("|", "\\|") for value in line) + " |" for line in lines]
+    cells = ["| " + " | ".join(markdown(_cell(value)) for value in line) + " |" for line in lines]
     return [cells[0], rule, *cells[1:]]
 
 
 def _cell(value: object) -> str:
     if value is None:
         return "-"
-    return f"{value:,.1f}" if isinstance(value, float) else printable(str(value))
-
-
-def printable(text: str) -> str:
-    """The text without what would steer a terminal: names come from outside."""
-    return "".join(char for char in text if char.isprintable())
+    return f"{value:,.1f}" if isinstance(value, float) else printable(str(value), NAME_CHARS)
 
 
 def _align(cell: str, width: int, text: bool) -> str:
@@ -126,15 +126,22 @@ def _align(cell: str, width: int, text: bool) -> str:
 def _remarks(report: Mapping[str, Any]) -> list[str]:
     remarks = [""]
     if report.get("failures"):
-        remarks.append("not completed: " + ", ".join(f"{name} {n}" for name, n in report["failures"].items()))
+        remarks.append("not completed: " + _counted(report["failures"]))
     if report.get("findings"):
-        remarks.append("findings: " + ", ".join(f"{name} {n}" for name, n in report["findings"].items()))
+        remarks.append("findings: " + _counted(report["findings"]))
     for slow in report.get("slowest", ()):
-        phases = ", ".join(f"{name} {seconds:.2f}" for name, seconds in _largest(slow["phases"]))
-        remarks.append(
-            f"slow: {slow['id']} {slow['model'] or '-'} {slow['outcome']} {slow['total_s']:.2f} s ({phases})"
-        )
+        phases = ", ".join(f"{_name(name)} {seconds:.2f}" for name, seconds in _largest(slow["phases"]))
+        said = " ".join(_name(slow[key] or "-") for key in ("id", "model", "outcome"))
+        remarks.append(f"slow: {said} {slow['total_s']:.2f} s ({phases})")
     return remarks
+
+
+def _counted(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{_name(name)} {count}" for name, count in counts.items())
+
+
+def _name(text: str) -> str:
+    return printable(text, NAME_CHARS)
 
 
 def _largest(phases: Mapping[str, float]) -> list[tuple[str, float]]:

@@ -8,9 +8,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from heapq import nlargest
 from math import ceil
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 from proxy.records import PHASES, Outcome
 
@@ -22,19 +23,26 @@ GROUPS = 50
 REST = "(others)"
 
 
+Seconds = Annotated[float, Meta(ge=-1e12, le=1e12)]
+"""Thirty thousand years either way: beyond them sums and milliseconds are no numbers any more."""
+Moment = Annotated[float, Meta(ge=0, le=1e11)]
+"""Seconds since the epoch, to the year 5138: what calendars can say."""
+Count = Annotated[int, Meta(ge=0, le=10**15)]
+
+
 class PhaseRow(msgspec.Struct, frozen=True):
     """A phase, as the contract has it."""
 
-    s: float
+    s: Seconds
     klass: str = msgspec.field(name="class")
 
 
 class Tokens(msgspec.Struct, frozen=True):
     """Tokens, as the contract has them."""
 
-    prompt: int | None = None
-    cached: int | None = None
-    output: int | None = None
+    prompt: Count | None = None
+    cached: Count | None = None
+    output: Count | None = None
 
 
 class Prefix(msgspec.Struct, frozen=True):
@@ -47,15 +55,15 @@ class Row(msgspec.Struct, frozen=True):
     """What a report needs of one record in the form of the contract."""
 
     id: str
-    at: float
+    at: Moment
     outcome: str
-    total_s: float
+    total_s: Seconds
     engine: str = ""
     route: str = "inference"
     model: str | None = None
     tenant: str | None = None
-    ttft_s: float | None = None
-    tpot_s: float | None = None
+    ttft_s: Seconds | None = None
+    tpot_s: Seconds | None = None
     phases: dict[str, PhaseRow] = {}
     tokens: Tokens = Tokens()
     prefix: Prefix = Prefix()

@@ -1,8 +1,10 @@
 """The admin listener: metrics, health, JSON for every panel, and the wish to reload. Whatever happens here, traffic
 goes on."""
 
+import asyncio
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager
 from itertools import islice
 
 import msgspec
@@ -88,7 +90,11 @@ class _Guarded:
 
 
 class _Pages:
-    """The answers."""
+    """The answers. Those that take milliseconds to make take turns, one in each turn of the loop: whoever asks for many
+    at once makes no health check wait for more than one of them.
+
+    State: whose turn it is.
+    """
 
     def __init__(
         self,
@@ -105,6 +111,7 @@ class _Pages:
         self._panels = panels
         self._details = details
         self._reload = reload
+        self._turn = asyncio.Lock()
 
     async def index(self, request: Request) -> Response:
         names = ["metrics", "healthz", "readyz", "api/requests", "api/engines", "api/config", "api/reload"]
@@ -112,8 +119,9 @@ class _Pages:
         return PlainTextResponse(f"phasegate\n\n{paths}\n")
 
     async def metrics(self, request: Request) -> Response:
-        body, content_type = self._exposition.render(request.headers.get("accept", ""))
-        return Response(body, headers={"content-type": content_type})
+        async with self._my_turn():
+            body, content_type = self._exposition.render(request.headers.get("accept", ""))
+            return Response(body, headers={"content-type": content_type})
 
     async def healthz(self, request: Request) -> Response:
         return PlainTextResponse("ok\n")
@@ -136,7 +144,8 @@ class _Pages:
             most = f"of at most {LIMIT_DIGITS} digits"
             wrong = f"unknown parameter {unknown[0]}" if unknown else f"limit is a whole number {most}"
             return JSONResponse({"error": wrong, "parameters": ["limit", *FILTERS]}, status_code=400)
-        return _json([to_dict(record) for record in islice(self._matching(wanted), int(limit))])
+        async with self._my_turn():
+            return _json([to_dict(record) for record in islice(self._matching(wanted), int(limit))])
 
     async def engines(self, request: Request) -> Response:
         """As the data process sees them; the engine's own figures and its means beside ours, where it has some."""
@@ -155,7 +164,14 @@ class _Pages:
 
     async def panel(self, request: Request) -> Response:
         name = request.url.path.removeprefix("/api/")
-        return _json(self._panels[name]())
+        async with self._my_turn():
+            return _json(self._panels[name]())
+
+    @asynccontextmanager
+    async def _my_turn(self) -> AsyncIterator[None]:
+        async with self._turn:
+            await asyncio.sleep(0)  # what has come meanwhile comes first
+            yield
 
     def _matching(self, wanted: Mapping[str, str]) -> Iterator[RequestRecord]:
         for record in self._office.records():

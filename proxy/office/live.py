@@ -9,8 +9,11 @@ the door refused says by which rule, for what reason, and whose it was:
 """
 
 from datetime import datetime
-from typing import TextIO
 
+import structlog
+
+from proxy.office.outlet import Outlet
+from proxy.plain import printable
 from proxy.records import Class, Finished, Outcome, Phase, RequestRecord
 
 NAMES = {
@@ -37,36 +40,49 @@ MILLISECOND_NS = 1_000_000
 SMALL_NS = 5 * MILLISECOND_NS
 """A shorter phase is noise on a line for people, and is left out beside longer ones."""
 NAME_CHARS = 40
+FLUSH_S = 0.5
+"""For the last lines when the office ends: a terminal that runs has shown them in a hundredth of it."""
 REFUSALS = frozenset({Outcome.SHED, Outcome.REFUSED, Outcome.QUEUE_TIMEOUT})
 """Ends at the door."""
 
 
-class LiveExporter:
-    """Writes one line per request. A terminal that is gone loses lines, counted."""
+log = structlog.get_logger("phasegate.live")
 
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-        self.lost = 0
+
+class LiveExporter:
+    """Writes one line per request. A terminal that is gone, or that nobody reads, loses lines, counted."""
+
+    def __init__(self, outlet: Outlet) -> None:
+        self._outlet = outlet
+
+    @property
+    def lost(self) -> int:
+        """Lines that nobody has seen, since start."""
+        return self._outlet.lost
 
     def export(self, record: RequestRecord) -> None:
         """Writes the line. Lists, health checks and the like are left out unless they failed."""
         finished = record.finished
         if finished.facts.route != "inference" and finished.outcome is Outcome.COMPLETED:
             return
-        try:
-            self._stream.write(line(record) + "\n")
-            self._stream.flush()
-        except (OSError, ValueError):  # ValueError: closed, or an encoding without this character
-            self.lost += 1
+        self._outlet.put(line(record))
 
     def tick(self, now_ns: int) -> None:
-        """Nothing is buffered."""
+        """The outlet writes by itself."""
 
     def reopen(self) -> None:
         """A terminal is no file."""
 
     def close(self) -> None:
-        """Not ours to close."""
+        """Shows the last lines; says how many were never shown."""
+        self._outlet.close(FLUSH_S)
+        if self.lost:
+            log.warning("live_lines_lost", lines=self.lost)
+
+
+def missing(lines: int) -> str:
+    """What stands in place of lines that were not read in time."""
+    return f"({lines:,} requests are not shown here: the terminal stood still)"
 
 
 def line(record: RequestRecord) -> str:
@@ -94,7 +110,7 @@ def _refusal(finished: Finished) -> str:
 
 def _safe(text: str) -> str:
     """Names come from outside."""
-    return "".join(char for char in text if char.isprintable())[:NAME_CHARS]
+    return printable(text, NAME_CHARS)
 
 
 def _tokens(finished: Finished) -> str:

@@ -4,19 +4,16 @@ It lives as long as its end of the socketpair: when that closes it settles what 
 """
 
 import asyncio
-import contextlib
 import json
 import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx
-import structlog
-import uvicorn
 from starlette.types import ASGIApp
 
 from proxy.attribution.ladder import attribute
@@ -34,9 +31,11 @@ from proxy.messages import EngineAddress, Hello, Message, PromptSeen
 from proxy.office import app, logs
 from proxy.office.channel import Receiver
 from proxy.office.guard import Guard
-from proxy.office.live import LiveExporter
+from proxy.office.listener import answer, listen
+from proxy.office.live import LiveExporter, missing
 from proxy.office.memory import Memory
 from proxy.office.office import Office
+from proxy.office.outlet import Outlet
 from proxy.office.research import Research
 from proxy.office.scrape import Fetch, Scraper
 from proxy.office.trends import trends
@@ -50,8 +49,6 @@ TICK_S = 0.5
 
 SCRAPE_S = 2.0
 """For one look at an engine's metrics; one in the middle of a long batch answers late."""
-
-log = structlog.get_logger("phasegate.office")
 
 
 def main(fd: int, memory_fd: int) -> None:
@@ -69,8 +66,11 @@ async def serve(end: socket.socket, memory: Memory, clock: Clock) -> None:
         batches = Receiver(end).batches()
         first: list[Message] = await anext(batches, [])
         if first and isinstance(first[0], Hello):
-            logs.configure(first[0].log_level, as_json=first[0].log_json)
-            await _Desk(first[0], memory, clock).work(first, batches)
+            outlet = logs.to_stderr(first[0].log_level, as_json=first[0].log_json, clock=clock)
+            try:
+                await _Desk(first[0], memory, clock).work(first, batches)
+            finally:
+                outlet.close(logs.FLUSH_S)
 
 
 class _Desk:
@@ -98,7 +98,7 @@ class _Desk:
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._office.reopen)
         listener = listen(self._hello.admin_host, self._hello.admin_port)
         if listener is not None:
-            self._tasks.append(asyncio.create_task(_answer(self._admin(), listener)))
+            self._tasks.append(asyncio.create_task(answer(self._admin(), listener)))
         if self._hello.scrape_s:
             self._tasks.append(asyncio.create_task(self._scrape(self._hello.scrape_s)))
         try:
@@ -171,7 +171,7 @@ def build(
     if store is not None:
         exporters["store"] = store
     if hello.live:
-        exporters["live"] = LiveExporter(sys.stdout)
+        exporters["live"] = LiveExporter(Outlet.of(sys.stdout, missing))
     office = Office(attribute, exporters, pulsed=series.pulse)
     return office, Exposition(series, lambda: office.pulse, office.lost, office.failures, inside)
 
@@ -197,29 +197,3 @@ def fetcher(engines: Iterable[EngineAddress], relay: Relay) -> Fetch:
         return body if status == 200 else None
 
     return fetch
-
-
-def listen(host: str, port: int) -> socket.socket | None:
-    """The admin listener's socket; None, and an error in the log, where the address cannot be had."""
-    try:
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        return socket.create_server((host, port), family=family)
-    except OSError as error:
-        log.error("admin_not_listening", address=f"{host}:{port}", error=error.strerror or str(error))
-        return None
-
-
-class _Server(uvicorn.Server):
-    """uvicorn without signal handlers: whoever started us sends the signals, and not to us."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-
-async def _answer(admin: ASGIApp, listener: socket.socket) -> None:
-    config = uvicorn.Config(
-        admin, log_config=None, access_log=False, lifespan="off", ws="none", server_header=False, date_header=False
-    )
-    with listener:
-        await _Server(config).serve(sockets=[listener])

@@ -23,6 +23,9 @@ SAMPLE = 512
 AT_ONCE = 16_000_000
 """Characters of them, at most: four million tokens."""
 
+LEAST_S = 1.0
+"""Of a file that is shorter nothing can be said of an hour."""
+
 SIZES = (0.25, 0.5, 1, 2, 4)
 """Points of the curve, as multiples of the capacity asked for."""
 
@@ -156,7 +159,7 @@ class Offline:
 
 
 def _breaker(family: str, breaker: Breaker, hours: float) -> dict[str, Any]:
-    lost = {"tokens_per_hour": round(breaker.tokens_saved / hours)} if hours else {}
+    lost = {"tokens_per_hour": round(breaker.tokens_saved / hours)} if hours >= LEAST_S / 3600 else {}
     return {"family": family, **breaker.row(), **lost}
 
 
@@ -184,8 +187,13 @@ class Trace:
             self._counts[name] += count
         self._shares += min(run * self._block, tokens) / max(1, tokens)
 
+    @property
+    def tokens(self) -> int:
+        """Prompt tokens of all requests; without one there is nothing to report."""
+        return self._counts["input_tokens"]
+
     def report(self) -> dict[str, Any]:
-        """Hit rates under the engine's rules, and those that count every id."""
+        """Hit rates under the engine's rules, and those that count every id; null where there is none."""
         counts = dict(self._counts)
         tokens = counts["input_tokens"]
         infinite, *limited = (round(hit / tokens, 6) for hit in self._column.totals)
@@ -194,10 +202,14 @@ class Trace:
             **{name: counts[name] for name in ("requests", "input_tokens", "blocks", "full_blocks")},
             "unique_blocks": len(self._seen),
             "hit_blocks_infinite": hits,
-            "block_hit_rate": round(hits / counts["blocks"], 6),
+            "block_hit_rate": _rate(hits, counts["blocks"]),
             "token_hit_rate_all_blocks": round(counts["hit_tokens"] / tokens, 6),
             "mean_request_hit_fraction": round(self._shares / counts["requests"], 6),
-            "hits_over_full_blocks": round(hits / counts["full_blocks"], 6),
+            "hits_over_full_blocks": _rate(hits, counts["full_blocks"]),
             "vllm_rule_infinite": infinite,
             "vllm_rule_lru": dict(zip(map(str, self._capacities), limited, strict=True)),
         }
+
+
+def _rate(part: int, whole: int) -> float | None:
+    return round(part / whole, 6) if whole else None

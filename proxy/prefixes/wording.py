@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+from proxy.plain import printable
 from proxy.prefixes.breakers.finder import LEAST_REQUESTS, LEAST_TOKENS
 from proxy.prefixes.ledger import BINS
 
@@ -42,6 +43,9 @@ KINDS = {
 
 MOST = 20
 """Families in the table: the largest."""
+
+CELL_CHARS = 120
+"""Of one cell."""
 
 TELLING = 2 * LEAST_TOKENS
 """Prompt tokens of a family from which on silence means that nothing breaks it: a breaker of half the prompt would have
@@ -91,8 +95,8 @@ def _rates(totals: dict[str, Any]) -> Iterator[str]:
 def sentence(breaker: dict[str, Any], prefill_rate: float | None = None) -> str:
     """One breaker in words."""
     place = f"the {breaker['role']} text of family {breaker['family']} changes at character {breaker['char']}"
-    saves = f"{FIXES[breaker['fix']]} saves {_cost(breaker, prefill_rate)}"
-    return f"{place} ({KINDS[breaker['kind']]}); {saves}"
+    saves = f"{FIXES.get(breaker['fix'], breaker['fix'])} saves {_cost(breaker, prefill_rate)}"
+    return f"{place} ({KINDS.get(breaker['kind'], breaker['kind'])}); {saves}"
 
 
 def table(report: dict[str, Any], prefill_rate: float | None = None) -> str:
@@ -166,7 +170,9 @@ def _percent(rate: float) -> str:
     return f"{100 * rate:.1f} %"
 
 
-def _aligned(rows: list[tuple[str, ...]]) -> str:
+def _aligned(table: list[tuple[str, ...]]) -> str:
+    """Rows in columns. Engines, roles and excerpts come from outside."""
+    rows = [[printable(cell, CELL_CHARS) for cell in row] for row in table]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows

@@ -106,6 +106,8 @@ def _parts(content: object) -> Iterator[Part]:
 
 def _part(part: dict[str, Any]) -> Part:
     kind = part.get("type")
+    if not isinstance(kind, str | None):  # an object has no hash
+        return Part("unknown", "")
     if isinstance(part.get("text"), str) and (kind is None or kind in _TEXT_PARTS):
         return Part("text", part["text"])
     if kind in ("image_url", "input_image"):

@@ -78,3 +78,10 @@ def test_a_file_nested_without_end_is_none_of_keys() -> None:
 def test_the_longest_salt_is_good_for_a_hash() -> None:
     ring = Keyring("s" * 64).add("team", "pg-one", "k1", "2026-11-29")
     assert loads(ring.dumps()).tenant("pg-one") == "team"
+
+
+@pytest.mark.parametrize("name", ["id", "added"])
+def test_an_entry_that_cannot_be_shown_is_no_entry(name: str) -> None:
+    entry = {"id": "x", "tenant": "t", "hash": "0" * 64, "added": "2026-11-29", name: "a\x1b[2J"}
+    with pytest.raises(BadKeyFile, match="no printable text"):
+        loads(json.dumps({"salt": "ab", "keys": [entry]}))

@@ -8,6 +8,7 @@ import json
 import logging
 from collections.abc import Mapping
 from contextvars import ContextVar
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -196,8 +197,8 @@ class InProcess:
 
     def _listen(self) -> None:
         """Keep what is logged, by structlog and by logging."""
-        with contextlib.redirect_stderr(self._output):
-            logs.configure(self._settings.log_level, as_json=False)
+        put = partial(print, file=self._output)
+        logs.configure(self._settings.log_level, as_json=False, put=put, clock=self._loop.clock)
         self._restore.callback(structlog.reset_defaults)
         handler, root = logging.StreamHandler(self._output), logging.getLogger()
         level = root.level

@@ -1,15 +1,20 @@
 import gzip
 import json
+import tempfile
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 from threading import Thread
 
 import pytest
 from click.testing import CliRunner
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from proxy.cli import UNREACHABLE, USAGE
 from proxy.cli import audit as verb
 from proxy.cli.audit import audit
 from tests.prefixes.breakers.apps import rules
+from tests.support.hostile import ESCAPE, is_plain, lines
 
 RULES = rules("command", 20)
 
@@ -167,3 +172,115 @@ def test_what_is_no_proxy_is_said_to_be_none(admin, monkeypatch):
 def test_a_proxy_that_is_not_there_cannot_be_reached(admin):
     assert run(admin + "/elsewhere").exit_code == UNREACHABLE
     assert run("http://127.0.0.1:9").exit_code == UNREACHABLE
+
+
+def test_one_bad_line_costs_one_request(tmp_path):
+    path = tmp_path / "some.jsonl"
+    odd = [b"\xff\xfe", b'{"output_text": 5}', b'{"t_s": 1e308}', b"[]", b"", b"[" * 100_000]
+    path.write_bytes(b"\n".join([json.dumps(request(1)).encode(), *odd, json.dumps(request(2)).encode()]))
+    result = run(path, "--json")
+    assert result.exit_code == 0
+    assert [row["id"] for row in json.loads(result.stdout)["requests"]] == ["r1", "r2"]
+    assert "5 lines are no requests; left out (line 2: " in result.stderr
+
+
+TRACED = {"timestamp": 0, "input_length": 1_200, "output_length": 1, "hash_ids": [1, 2, 3]}
+RECORDED = {
+    **{"v": 1, "engine": "one"},
+    "prefix": {"expected": 64, "reported": 64, "attainable": 64, "infinite": 64, "bins": {"hit": 64, "compulsory": 6}},
+}
+
+
+@settings(deadline=None)
+@given(
+    content=st.one_of(lines(request(1)), lines(RECORDED), lines(TRACED)),
+    options=st.sampled_from([(), ("--json",), ("--block", 1), ("--capacity", 10**12, "--prefill-rate", 1e-9)]),
+    source=st.sampled_from([(), ("--trace",)]),
+)
+def test_whatever_a_file_holds_the_audit_ends_in_order_and_steers_no_terminal(content, options, source):
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "some.jsonl"
+        path.write_bytes(content)
+        result = run(*options, *source, path)
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exc_info
+    assert result.exit_code in (0, USAGE)
+    assert is_plain(result.stdout)
+    assert is_plain(result.stderr)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [[{**TRACED, "input_length": -100}], [{**TRACED, "input_length": 10**13}], [{**TRACED, "input_length": 0}], []],
+    ids=["negative", "absurd", "none", "empty"],
+)
+def test_a_trace_without_a_prompt_says_so(tmp_path, rows):
+    path = tmp_path / "trace.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    result = run("--trace", path)
+    assert (result.exit_code, result.stdout) == (USAGE, "")
+    assert result.stderr.startswith(f"phasegate: {path}: holds no ")
+
+
+def test_a_trace_of_prompts_shorter_than_a_block_has_no_rate_of_blocks(tmp_path):
+    path = tmp_path / "trace.jsonl"
+    path.write_text(json.dumps({"input_length": 5, "hash_ids": []}))
+    report = json.loads(run("--trace", path, "--json").stdout)
+    assert (report["block_hit_rate"], report["hits_over_full_blocks"], report["vllm_rule_infinite"]) == (
+        None,
+        None,
+        0.0,
+    )
+
+
+def test_requests_within_a_moment_tell_nothing_of_an_hour(tmp_path):
+    path = tmp_path / "some.jsonl"
+    path.write_text("\n".join(json.dumps({**request(k), "t_s": k * 1e-300}) for k in range(12)))
+    report = json.loads(run(path, "--json").stdout)
+    assert ["tokens_per_hour" in one for one in report["breakers"]] == [False]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--prefill-rate", "nan"), ("--prefill-rate", "inf"), ("--prefill-rate", "0"), ("--capacity", "0"),
+        ("--capacity", "9" * 400), ("--block", "0"), ("--block", "9" * 20),
+    ],
+)  # fmt: skip
+def test_an_absurd_option_is_a_usage_error(requests, options):
+    result = run(requests, *options)
+    assert (result.exit_code, options[0] in result.stderr) == (USAGE, True)
+
+
+@pytest.mark.parametrize(
+    "body", [b"[]", b"5", b"{}", b'{"totals": 1}', b'{"totals": {}, "breakers": [{}]}', b"[" * 100_000, b"\xff"]
+)
+def test_an_answer_of_another_shape_is_no_audit(admin, monkeypatch, body):
+    monkeypatch.setattr(Answering, "body", body)
+    result = run(admin)
+    assert (result.exit_code, "no audit there" in result.stderr) == (USAGE, True)
+
+
+def test_names_in_an_answer_steer_no_terminal(admin, monkeypatch):
+    breaker = {
+        **{"family": ESCAPE, "kind": ESCAPE, "fix": ESCAPE, "role": ESCAPE, "message": 0, "char": 1, "requests": 9},
+        **{"tokens_saved": 5, "excerpts": [ESCAPE]},
+    }
+    report = {"totals": {"ideal": 0.5}, "breakers": [breaker]}
+    monkeypatch.setattr(Answering, "body", json.dumps(report).encode())
+    result = run(admin)
+    assert (result.exit_code, is_plain(result.stdout)) == (0, True)
+    assert len(result.stdout.splitlines()) == 3
+    assert is_plain(run(admin, "--json").stdout)
+
+
+@pytest.mark.parametrize("address", ["http://", "http://[::1", "http://u:secret@127.0.0.1:9", "http://a b/"])
+def test_an_address_that_cannot_be_asked_is_said_in_one_line_without_its_password(address):
+    result = run(address)
+    assert result.exit_code in (USAGE, UNREACHABLE)
+    assert len(result.stderr.splitlines()) == 1
+    assert "secret" not in result.stderr
+
+
+def test_a_token_that_cannot_be_sent_is_said(admin):
+    result = run(admin, "--token", "a\nb")
+    assert (result.exit_code, len(result.stderr.splitlines())) == (USAGE, 1)

@@ -1,3 +1,4 @@
+import os
 import re
 import runpy
 import subprocess
@@ -39,3 +40,16 @@ def test_the_package_is_the_command(monkeypatch: pytest.MonkeyPatch, capsys: pyt
         runpy.run_module("proxy", run_name="__main__")
     assert ended.value.code == 0
     assert capsys.readouterr().out.startswith("phasegate, version ")
+
+
+def test_a_name_that_the_terminal_cannot_show_ends_no_command(tmp_path):
+    file = tmp_path / "r.jsonl"
+    file.write_text('{"id": "a", "at": 1, "outcome": "completed", "total_s": 1, "model": "\\u65e5"}\n')
+    done = subprocess.run(
+        [sys.executable, "-m", "proxy", "report", str(file)],
+        env={**os.environ, "PYTHONIOENCODING": "latin-1:strict"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, "\\u65e5" in done.stdout) == (0, True), done.stderr

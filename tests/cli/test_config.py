@@ -4,6 +4,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from proxy.cli import main
+from tests.support.hostile import is_plain
 
 
 def run(*arguments: str, **environ: str) -> Result:
@@ -44,3 +45,51 @@ def test_check_refuses_a_limit_that_limits_nothing(tmp_path: Path):
     result = run("check", str(file))
     assert result.exit_code == 2
     assert "limit 'idle': limits nothing" in result.stderr
+
+
+def test_print_and_check_quote_nothing_that_steers_a_terminal(tmp_path: Path):
+    file = tmp_path / "phasegate.toml"
+    for text in (
+        'records = "\\u001b[2J"',
+        '"\\u001b[2Jkey" = 1',
+        'log_level = "\\u001b[2J"',
+        '[tokens.models]\n"\\u009b" = "x"',
+    ):
+        file.write_text(text + "\n")
+        for words in (("check", str(file)), ("print", "--config", str(file))):
+            result = run(*words)
+            assert (result.exit_code, result.stdout) == (2, ""), text
+            assert is_plain(result.stderr)
+            assert len(result.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "content", [b"\xff", b"a = " + b"[" * 100_000, b"\0", b"a = 1e999999", b"x" * 100, b"[[[[]]]]"]
+)
+def test_what_is_no_toml_is_said_in_one_line(tmp_path: Path, content: bytes):
+    file = tmp_path / "phasegate.toml"
+    file.write_bytes(content)
+    result = run("check", str(file))
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert len(result.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("path", ["/dev/zero", ".", "/nowhere/x"])
+def test_a_path_that_is_no_file_of_settings_is_said(path: str):
+    result = run("check", path)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert path in result.stderr
+
+
+def test_no_password_of_an_address_is_shown(tmp_path: Path):
+    for url in (
+        "http://u:s3cret@h:1",
+        "http://u:s3cret@h:1/v1",
+        "http://u:s3cret/x@h",
+        "u:s3cret@h",
+        "http:/u:s3cret@h",
+    ):
+        for environ in ({"PHASEGATE_UPSTREAM": url}, {"PHASEGATE_UPSTREAM": f'[{{"url": "{url}"}}]'}):
+            result = run("print", "--origin", **environ)
+            assert (result.exit_code, "upstream.url" in result.stderr) == (2, True)
+            assert "s3cret" not in result.output

@@ -77,3 +77,9 @@ def test_a_stage_that_breaks_is_said_in_one_line(monkeypatch: pytest.MonkeyPatch
 
 def test_a_show_shorter_than_five_seconds_is_refused() -> None:
     assert CliRunner().invoke(demo, ["--seconds", "1"]).exit_code == 2
+
+
+@pytest.mark.parametrize("seconds", ["0", "-1", "nan", "inf", "1e9", "x"])
+def test_a_show_of_an_absurd_length_is_refused(seconds: str) -> None:
+    result = CliRunner().invoke(demo, ["--seconds", seconds])
+    assert (result.exit_code, "--seconds" in result.stderr) == (2, True)

@@ -90,3 +90,12 @@ def test_an_address_that_is_free_is_claimed_and_free_again() -> None:
             claim(address, "admin")
     claim(address, "admin")
     claim(address, "admin")
+
+
+@pytest.mark.parametrize("key", ["store", "state"])
+def test_a_pipe_or_a_device_is_no_place_for_what_is_replaced_or_locked(key: str, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    for path in (tmp_path / "fifo", Path("/dev/null")):
+        with pytest.raises(ConfigError, match=rf"^{key}: cannot write {path}: it is no regular file$"):
+            stand(settings(key, path))
+        stand(settings("records", path))

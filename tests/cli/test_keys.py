@@ -1,12 +1,17 @@
+import os
 import stat
+import tempfile
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from hypothesis import given
+from hypothesis import strategies as st
 
 from proxy.admission.keyring import loads
 from proxy.cli import USAGE
 from proxy.cli.keys import keys
+from tests.support.hostile import is_plain, lines
 
 
 @pytest.fixture
@@ -56,3 +61,50 @@ def test_a_file_that_cannot_be_read_is_said_to_be_one(file: Path, text: str | by
     shown = run("list", "--file", file)
     assert shown.exit_code == USAGE
     assert str(file) in shown.stderr
+
+
+@pytest.mark.parametrize("words", [("add", "team"), ("list",), ("revoke", "k1")], ids=lambda words: words[0])
+@pytest.mark.parametrize("place", ["gone/keys.json", "file/keys.json", ".", "fifo"])
+def test_a_file_that_cannot_be_had_is_one_line_and_leaves_nothing(
+    tmp_path: Path, words: tuple[str, ...], place: str
+) -> None:
+    (tmp_path / "file").touch()
+    os.mkfifo(tmp_path / "fifo")
+    if place == "fifo" and words[0] != "add":
+        return  # a pipe may hold keys, and is waited for
+    there = sorted(tmp_path.iterdir())
+    result = run(*words, "--file", tmp_path / place)
+    assert (result.exit_code, result.stdout) == (USAGE, "")
+    assert result.exception is None or isinstance(result.exception, SystemExit)
+    assert sorted(tmp_path.iterdir()) == there
+
+
+def test_keys_that_cannot_take_the_old_ones_place_leave_nothing(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(part: str, place: Path) -> None:
+        raise OSError(28, "No space left on device")
+
+    assert run("add", "team", "--file", file).exit_code == 0
+    kept = file.read_bytes()
+    monkeypatch.setattr(os, "replace", full)
+    result = run("add", "team", "--file", file)
+    assert (result.exit_code, result.stdout) == (USAGE, "")
+    assert result.stderr == f"phasegate: cannot write {file}: No space left on device\n"
+    assert (file.read_bytes(), list(file.parent.iterdir())) == (kept, [file])
+
+
+RING = {"salt": "ab", "keys": [{"id": "x", "tenant": "t", "hash": "0" * 64, "added": "2026-11-29"}]}
+
+
+@given(content=lines(RING), words=st.sampled_from([("list",), ("revoke", "x"), ("add", "team")]))
+def test_whatever_a_file_holds_the_command_ends_in_order_and_steers_no_terminal(
+    content: bytes, words: tuple[str, ...]
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "keys.json"
+        path.write_bytes(content)
+        result = run(*words, "--file", path)
+        assert [*Path(folder).iterdir()] == [path]
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exc_info
+    assert result.exit_code in (0, USAGE)
+    assert is_plain(result.stdout)
+    assert is_plain(result.stderr)

@@ -11,6 +11,7 @@ from proxy.cli import probe as module
 from proxy.cli.probe import ASKS, BUDGET_S, LONG, OUTPUT, ROUNDS, SHORT, Probe, ProbeError, Result, Seen, probe, render
 from proxy.config import Settings
 from tests.support.clock import VirtualLoop, run
+from tests.support.hostile import ESCAPE, is_plain
 from tests.support.house import URL, House
 from tests.support.pages import ollama, serving
 from tests.support.script import NOT_FOUND, OK, Call, Read, Script
@@ -266,3 +267,34 @@ def test_an_address_that_is_none_is_a_matter_of_usage() -> None:
 def test_nothing_listens_there() -> None:
     result = CliRunner().invoke(probe, ["http://127.0.0.1:1"])
     assert (result.exit_code, result.output) == (UNREACHABLE, "phasegate: no engine answers at http://127.0.0.1:1\n")
+
+
+def test_what_an_engine_says_of_itself_steers_no_terminal() -> None:
+    result = Result("vllm", ESCAPE + "v" * 9999, ESCAPE, 1, *[Seen(1, 1, 0.1, None, None, None)] * 2)
+    shown = render(result, "http://h:1")
+    assert is_plain(shown)
+    assert len(shown.splitlines()) == len(render(replace(result, version="1", model="m"), "http://h:1").splitlines())
+
+
+def test_of_an_answer_only_its_beginning_is_kept() -> None:
+    refusal = plain(400, {"error": ESCAPE + "x" * 10_000_000})
+    assert len(str(failure(refusal))) < 400
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["http://u:s3cret@h:1/x"],
+        ["http://h:99999"],
+        ["http://[::1"],
+        ["http://h\n:1"],
+        ["http://\udcff"],
+        ["http://h:1", "--api-key", "a\r\nX: 1"],
+        ["http://h:1", "--api-key", " a"],
+    ],
+)
+def test_an_address_or_key_that_cannot_be_used_is_a_usage_error(arguments: list[str]) -> None:
+    result = CliRunner().invoke(probe, arguments)
+    assert (result.exit_code, result.stdout) == (USAGE, "")
+    assert is_plain(result.stderr)
+    assert "s3cret" not in result.stderr

@@ -1,16 +1,20 @@
 import json
+import tempfile
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from hypothesis import given
+from hypothesis import strategies as st
 
 from proxy.cli import report as module
 from proxy.cli.report import report
 from proxy.engines.gauges import Total
-from proxy.exporters.contract import to_json
+from proxy.exporters.contract import to_dict, to_json
 from proxy.exporters.means import Stretch
 from proxy.exporters.sqlite import SqliteExporter
 from proxy.records import Outcome, PrefixVerdict
+from tests.support.hostile import ESCAPE, is_plain, lines
 from tests.support.records import AT_S, record, timeline
 
 RECORDS = [
@@ -99,7 +103,9 @@ def test_lines_that_are_no_records_are_counted_and_left_out(tmp_path: Path) -> N
     path.write_bytes(b'{"id": "torn\n\n' + to_json(RECORDS[0]) + b"\n")
     result = ask(path, "--rows")
     assert ids(result) == ["a"]
-    assert result.stderr == "1 lines are no records; left out\n"
+    assert (
+        result.stderr == "1 lines are no records; left out (line 1: JSON is malformed: invalid character (byte 12))\n"
+    )
 
 
 def test_a_long_file_tells_of_its_progress(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,7 +126,9 @@ def test_a_file_of_other_things_is_an_error(tmp_path: Path, form: tuple[str, ...
     path.write_text('# a page\n\n{"json": "but no record"}\n', "utf-8")
     result = ask(path, *form)
     assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr == f"phasegate: {path}: holds no record: neither a store nor a records file\n"
+    assert result.stderr == (
+        f"phasegate: {path}: holds no records: line 1: JSON is malformed: invalid character (byte 0)\n"
+    )
 
 
 def test_records_that_are_all_left_out_are_no_error(file: Path) -> None:
@@ -207,3 +215,49 @@ def test_without_means_nothing_is_shown(file: Path) -> None:
 
 def test_csv_and_rows_have_no_means(store: Path) -> None:
     assert "gpu1" not in ask(store, "--csv").stdout + ask(store, "--rows").stdout
+
+
+@given(content=lines(to_dict(RECORDS[0])), form=st.sampled_from([(), ("--json",), ("--csv",), ("--md",), ("--rows",)]))
+def test_whatever_a_file_holds_the_report_ends_in_order_and_steers_no_terminal(
+    content: bytes, form: tuple[str, ...]
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "r.jsonl"
+        path.write_bytes(content)
+        result = ask(path, *form)
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exc_info
+    assert result.exit_code in (0, 2)
+    assert is_plain(result.stdout)
+    assert is_plain(result.stderr)
+    assert len(result.stderr.splitlines()) <= 1
+
+
+def test_one_bad_row_costs_one_row(tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl"
+    bad = [{**to_dict(RECORDS[0]), "at": at} for at in (1e300, 1e18, -1)]
+    path.write_bytes(b"".join(json.dumps(row).encode() + b"\n" for row in bad) + to_json(RECORDS[0]) + b"\n")
+    result = ask(path, "--json")
+    assert (result.exit_code, json.loads(result.stdout)["requests"]) == (0, 1)
+    assert result.stderr.startswith("3 lines are no records; left out (line 1: ")
+
+
+def test_rows_that_cannot_be_printed_mean_the_same_and_can(tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl"
+    row = {**to_dict(RECORDS[0]), "model": ESCAPE}
+    path.write_text(json.dumps(row, ensure_ascii=False) + "\n", "utf-8")
+    shown = ask(path, "--rows").stdout
+    assert is_plain(shown)
+    assert json.loads(shown) == json.loads(json.dumps(row))
+
+
+@pytest.mark.parametrize("window", ["nan", "inf", "0", "1e300", "-1"])
+def test_a_window_is_a_number_of_seconds(file: Path, window: str) -> None:
+    result = ask(file, "--window", window)
+    assert (result.exit_code, "--window" in result.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("when", ["9" * 400, "9" * 400 + "d", "9" * 9999 + "d", "0001-01-01", "99999999-01-01", "nan"])
+def test_a_time_beyond_all_calendars_is_refused_or_finds_nothing(file: Path, when: str) -> None:
+    result = ask(file, "--since", when, "--rows")
+    assert result.exit_code == (0 if when == "9" * 400 else 2)
+    assert result.stdout == ""

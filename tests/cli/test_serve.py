@@ -1,5 +1,6 @@
 """`phasegate serve`: flags become settings, and what cannot start says why and exits 2."""
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,6 +9,7 @@ from click.testing import CliRunner, Result
 
 from proxy.cli import USAGE, main
 from proxy.config import ConfigError, Settings
+from proxy.office.outlet import Outlet
 
 
 class Served:
@@ -15,12 +17,14 @@ class Served:
 
     started: "list[Served]"
 
-    def __init__(self, settings: Settings, reread: Callable[[], Settings]) -> None:
+    def __init__(self, settings: Settings, reread: Callable[[], Settings], say: Callable[[str], None]) -> None:
         self.settings = settings
         self.reread = reread
+        self.say = say
         self.started.append(self)
 
     async def run(self) -> int:
+        self.say("served")
         return 7
 
 
@@ -28,7 +32,7 @@ class Served:
 def started(monkeypatch: pytest.MonkeyPatch) -> list[Served]:
     Served.started = []
     monkeypatch.setattr("proxy.cli.serve.Service", Served)
-    monkeypatch.setattr("proxy.cli.serve.configure", lambda level, as_json: None)
+    monkeypatch.setattr("proxy.cli.serve.to_stderr", lambda level, as_json, clock: Outlet(sys.stderr, str))
     monkeypatch.setattr("proxy.cli.serve.calm", lambda: None)
     return Served.started
 
@@ -77,7 +81,7 @@ def test_an_admin_listener_that_refuses_everybody_starts_with_a_warning(started:
     result = serve("--admin", "0.0.0.0:1")
     assert (result.exit_code, len(started)) == (7, 1)
     assert result.stderr == (
-        "phasegate: warning: admin listens on 0.0.0.0:1 without admin_token: every request will be refused\n"
+        "phasegate: warning: admin listens on 0.0.0.0:1 without admin_token: every request will be refused\nserved\n"
     )
 
 
@@ -110,7 +114,10 @@ def test_what_cannot_start_says_why(started: list[Served], arguments: tuple[str,
     ],
     ids=["ca_file", "tokenizer", "key_file"],
 )
-def test_a_file_that_the_settings_name_must_be_there(tmp_path: Path, content: str, says: str) -> None:
+def test_a_file_that_the_settings_name_must_be_there(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, content: str, says: str
+) -> None:
+    monkeypatch.setattr("proxy.cli.serve.to_stderr", lambda level, as_json, clock: Outlet(sys.stderr, str))
     file = tmp_path / "phasegate.toml"
     file.write_text(content, "utf-8")
     result = serve("--config", str(file))

@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import socket
+import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,10 @@ STUCK = Script(headers=SLOW.headers, reads=(Read(0, chunk("Hi")),), ending="stal
 def free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as server:
         return int(server.getsockname()[1])
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr)
 
 
 def unread() -> Settings:
@@ -74,7 +79,7 @@ async def running(
         quiet=True,
         **settings,
     )
-    service = Service(made, reread)
+    service = Service(made, reread, say)
     work = asyncio.create_task(service.run())
     try:
         await until(lambda: bool(service._listener.addresses) or work.done())
@@ -178,7 +183,7 @@ def test_an_address_that_is_taken_is_said(tmp_path: Path, capsys: pytest.Capture
     async def test() -> None:
         with socket.create_server(("127.0.0.1", 0)) as taken:
             listen = f"127.0.0.1:{taken.getsockname()[1]}"
-            assert await Service(Settings(listen=listen, quiet=True), unread).run() == USAGE
+            assert await Service(Settings(listen=listen, quiet=True), unread, say).run() == USAGE
             assert f"cannot listen on {listen}" in capsys.readouterr().err
 
     run(test)
@@ -190,7 +195,7 @@ def test_an_admin_address_that_is_taken_is_said_and_the_other_is_free_again(
     async def test() -> None:
         with socket.create_server(("127.0.0.1", 0)) as taken:
             listen, admin = f"127.0.0.1:{free_port()}", f"127.0.0.1:{taken.getsockname()[1]}"
-            assert await Service(Settings(listen=listen, admin=admin, quiet=True), unread).run() == USAGE
+            assert await Service(Settings(listen=listen, admin=admin, quiet=True), unread, say).run() == USAGE
             assert f"cannot listen on {admin}: Address already in use" in capsys.readouterr().err
             with pytest.raises(ConnectionError):
                 await SocketClient("127.0.0.1", int(listen.rpartition(":")[2])).ask(CHAT)
@@ -258,7 +263,7 @@ def banner(settings: Settings, **found: Fingerprint) -> str:
     """What is said at the start, where these engines (by label) were found."""
 
     async def test() -> str:
-        service = Service(settings, unread)
+        service = Service(settings, unread, say)
         for engine in service._app.fleet.engines:
             engine.seen(found.get(engine.name.replace("localhost:", "port"), Fingerprint()))
         return "\n".join(service.banner())

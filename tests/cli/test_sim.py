@@ -1,16 +1,20 @@
 import json
+import socket
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 
 from proxy.cli import sim as module
+from proxy.cli.finite import Finite
 from proxy.cli.sim import sim
 from proxy.sim.faces import OllamaFace
 from proxy.sim.jobs import Truth
 from proxy.sim.openai import Habits
 from proxy.sim.plan import Plan
 from proxy.sim.server import build
+from tests.live.processes import free_port
 
 
 def run(monkeypatch: pytest.MonkeyPatch, *options: str) -> tuple[object, dict[str, object], Plan]:
@@ -54,3 +58,39 @@ def test_ollama_is_one_option_away(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_truth_is_written_line_by_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     run(monkeypatch, "--truth", str(tmp_path / "truth.jsonl"))
     assert json.loads((tmp_path / "truth.jsonl").read_text())["request"] == "chatcmpl-a"
+
+
+NUMBERS = [
+    *("port", "parameters", "bits", "max-num-batched-tokens", "max-num-seqs", "long-prefill-token-threshold"),
+    *("block-size", "num-gpu-blocks", "max-model-len", "slots", "loaded", "max-queue", "load-seconds"),
+    *("stream-interval", "max-num-queued-reqs", "speed"),
+]
+
+
+@pytest.mark.parametrize("value", ["-1", "nan", "inf", "-inf", "1e300", "9" * 20, "x", ""])
+@pytest.mark.parametrize("option", NUMBERS)
+def test_an_absurd_number_is_refused(option: str, value: str) -> None:
+    result = CliRunner().invoke(sim, [f"--{option}", value])
+    assert (result.exit_code, f"--{option}" in result.stderr) == (2, True)
+
+
+def test_every_number_is_tried() -> None:
+    numeric = {
+        param.opts[0].removeprefix("--") for param in sim.params if isinstance(param.type, click.IntRange | Finite)
+    }
+    assert numeric == set(NUMBERS)
+
+
+def test_a_model_that_does_not_fit_the_device_is_said() -> None:
+    result = CliRunner().invoke(sim, ["--parameters", "1000"])
+    assert (result.exit_code, result.stderr) == (
+        2, "phasegate: 2000.0 GB of weights leave no room on NVIDIA H100 SXM\n"
+    )  # fmt: skip
+
+
+def test_a_port_that_is_taken_or_a_file_that_cannot_be_written_is_said() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        result = CliRunner().invoke(sim, ["--port", str(taken.getsockname()[1])])
+        assert (result.exit_code, "Address already in use" in result.stderr) == (2, True)
+    result = CliRunner().invoke(sim, ["--port", str(free_port()), "--truth", "/nowhere/truth"])
+    assert (result.exit_code, "/nowhere/truth" in result.stderr) == (2, True)

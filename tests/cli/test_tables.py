@@ -1,6 +1,8 @@
 import csv
 import io
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from typing import Any
 
 import pytest
 
@@ -9,6 +11,7 @@ from proxy.engines.gauges import Total
 from proxy.exporters.contract import to_dict
 from proxy.exporters.means import NOTHING, compared
 from proxy.exporters.summary import report
+from tests.support.hostile import ESCAPE, is_plain
 from tests.support.records import record
 
 
@@ -53,3 +56,44 @@ def test_a_difference_says_what_it_is_worth(theirs: Total, ours: Total, shown: s
     assert " ".join(line.split()) == f"e ttft {shown}"
     (cells,) = [line for line in as_markdown(seen).splitlines() if line.startswith("| e |")]
     assert " ".join(cells.replace("|", " ").split()) == f"e ttft {shown}"
+
+
+NAMES = {
+    **{"id": ESCAPE, "model": ESCAPE + "m", "tenant": ESCAPE + "t", "engine": ESCAPE + "e", "outcome": ESCAPE + "o"},
+    **{"findings": (ESCAPE + "f",), "phases": {ESCAPE + "p": {"s": 1, "class": ESCAPE}}},
+}
+
+
+@pytest.mark.parametrize("form", [as_text, as_markdown, as_csv])
+def test_no_field_of_a_record_steers_a_terminal_or_forges_a_line(form: Callable[[Mapping[str, Any]], str]) -> None:
+    hostile = {**to_dict(record()), **NAMES}
+    plain = {**to_dict(record()), **{key: "x" for key in NAMES if key not in ("findings", "phases")}, "phases": {}}
+    shown = form(report([hostile, {**hostile, "outcome": "completed"}]))
+    assert is_plain(shown)
+    assert "owned" in shown
+    usual = form(report([{**plain, "findings": ["x"]}, {**plain, "outcome": "completed"}]))
+    assert len(shown.splitlines()) == len(usual.splitlines())
+
+
+def test_a_phase_s_class_and_name_are_made_fit_too() -> None:
+    row = {**to_dict(record()), "phases": {"decode": {"s": 1, "class": ESCAPE}}}
+    for form in (as_text, as_markdown, as_csv):
+        assert is_plain(form(report([row])))
+
+
+@pytest.mark.parametrize("name", ["=1+1", "+1", "-2", "@SUM(A1)", "\t=1"])
+def test_no_cell_of_csv_is_a_formula(name: str) -> None:
+    row = {**to_dict(record()), "model": name, "tenant": name, "engine": name}
+    cells = [cell for line in csv.reader(io.StringIO(as_csv(report([row])))) for cell in line]
+    assert not [cell for cell in cells if cell.startswith(("=", "+", "-", "@"))]
+    assert "'" + name.strip() in cells
+
+
+def test_a_long_name_does_not_widen_the_table() -> None:
+    row = {**to_dict(record()), "model": "x" * 5000, "id": "y" * 5000}
+    assert max(map(len, as_text(report([row])).splitlines())) < 400
+
+
+def test_markdown_of_a_name_is_not_rendered() -> None:
+    row = {**to_dict(record()), "model": "![x](http://a)|<b>`"}
+    assert "!\\[x](http://a)\\|\\<b>\\`" in as_markdown(report([row]))

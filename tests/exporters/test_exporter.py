@@ -8,12 +8,13 @@ from proxy.exporters.exporter import Exporter
 from proxy.exporters.jsonl import JsonlExporter
 from proxy.exporters.series import Series
 from proxy.exporters.sqlite import SqliteExporter
-from proxy.office.live import LiveExporter
+from proxy.office.live import LiveExporter, missing
+from proxy.office.outlet import Outlet
 from tests.support.records import record
 
 EXPORTERS: dict[str, Callable[[Path], Exporter]] = {
     "jsonl": lambda folder: JsonlExporter(folder / "r.jsonl"),
-    "live": lambda folder: LiveExporter(io.StringIO()),
+    "live": lambda folder: LiveExporter(Outlet(io.StringIO(), missing)),
     "series": lambda folder: Series(),
     "sqlite": lambda folder: SqliteExporter(folder / "s.db"),
 }

@@ -1,5 +1,7 @@
 import json
 import os
+import select
+import threading
 from pathlib import Path
 
 import pytest
@@ -147,3 +149,150 @@ def test_what_cannot_be_written_at_the_end_is_lost_and_counted(tmp_path: Path) -
         exporter.close()
     assert exporter.lost == 1
     assert [(log["event"], log.get("lost")) for log in logs] == [("records_not_written", None), ("records_lost", 1)]
+
+
+# --- a file that is a stream ---
+
+
+@pytest.fixture
+def fifo(tmp_path: Path) -> Path:
+    path = tmp_path / "r.fifo"
+    os.mkfifo(path)
+    return path
+
+
+def drained(reader: int) -> bytes:
+    """What is in the pipe now."""
+    data = b""
+    while select.select([reader], [], [], 0)[0] and (part := os.read(reader, 1 << 20)):
+        data += part
+    return data
+
+
+def test_a_pipe_without_a_reader_holds_nobody_up_and_its_reader_gets_whole_lines(fifo: Path) -> None:
+    exporter = JsonlExporter(fifo)
+    for number in range(200):  # 200 kB: more than the pipe takes
+        exporter.export(record(str(number)))
+        exporter.tick(0)
+    reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+    seen = b""
+    for _ in range(20):
+        seen += drained(reader)
+        exporter.tick(0)
+    exporter.close()
+    seen += drained(reader)
+    os.close(reader)
+    assert [json.loads(line)["id"] for line in seen.splitlines()] == [str(number) for number in range(200)]
+    assert exporter.lost == 0
+
+
+def test_a_pipe_that_nobody_reads_loses_the_oldest_lines_and_tears_none_but_the_one_it_has_begun(
+    fifo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jsonl, "BUFFER_BYTES", 20_000)
+    with capture_logs() as logs:
+        exporter = JsonlExporter(fifo)
+        for number in range(300):
+            exporter.export(record(str(number)))
+            exporter.tick(0)
+        lost = exporter.lost
+        reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+        seen = drained(reader)
+        exporter.tick(0)
+        seen += drained(reader)
+        exporter.tick(0)
+        exporter.close()
+        os.close(reader)
+    names = []
+    for line in seen.splitlines():
+        try:
+            names.append(json.loads(line)["id"])
+        except ValueError:
+            names.append("?")
+    assert names.count("?") <= 1
+    whole = [int(name) for name in names if name != "?"]
+    assert whole == sorted(set(whole))
+    assert len(whole) + lost == 300
+    assert exporter.lost == lost > 100
+    assert [(log["event"], log.get("error"), log.get("lost")) for log in logs] == [
+        ("records_not_written", "nobody reads it", None),
+        ("records_written_again", None, lost),
+    ]
+
+
+def test_a_reader_that_is_only_slow_gets_all_and_no_word_is_lost_about_it(fifo: Path) -> None:
+    with capture_logs() as logs:
+        exporter = JsonlExporter(fifo)
+        reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+        seen = b""
+        for number in range(400):
+            exporter.export(record(str(number)))
+            exporter.tick(0)
+            seen += os.read(reader, 700) if select.select([reader], [], [], 0)[0] else b""
+        for _ in range(100):
+            seen += drained(reader)
+            exporter.tick(0)
+        exporter.close()
+        os.close(reader)
+    assert [json.loads(line)["id"] for line in seen.splitlines()] == [str(number) for number in range(400)]
+    assert logs == []
+
+
+def test_the_end_waits_for_a_reader_that_reads_and_for_no_other(fifo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    exporter = JsonlExporter(fifo)
+    for number in range(500):
+        exporter.export(record(str(number)))
+    with fifo.open("rb") as reader:
+        thread = threading.Thread(target=lambda: seen.append(reader.read()))
+        seen: list[bytes] = []
+        thread.start()
+        exporter.close()
+        thread.join(30)
+    assert seen[0].count(b"\n") + exporter.lost == 500
+    assert exporter.lost == 0
+    monkeypatch.setattr(jsonl, "FLUSHES", 3)
+    unread = JsonlExporter(fifo)
+    for number in range(500):
+        unread.export(record(str(number)))
+    unread.close()
+    assert unread.lost > 300
+
+
+def test_a_rotated_stream_gets_no_half_line(fifo: Path, tmp_path: Path) -> None:
+    exporter = JsonlExporter(fifo)
+    for number in range(100):
+        exporter.export(record(str(number)))
+    exporter.tick(0)  # the pipe is full, in the middle of a line
+    fifo.unlink()
+    exporter.reopen()
+    exporter.tick(0)
+    assert "?" not in ids(fifo)
+    assert ids(fifo)[-1] == "99"
+
+
+def test_a_device_that_takes_nothing_loses_records_counted() -> None:
+    with capture_logs() as logs:
+        exporter = JsonlExporter(Path("/dev/full"))
+        exporter.export(record())
+        exporter.tick(0)
+        exporter.close()
+    assert exporter.lost == 1
+    assert logs[0]["error"] == "No space left on device"
+
+
+def test_a_full_buffer_is_not_copied_for_every_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jsonl, "BATCH_BYTES", 5000)
+    exporter = JsonlExporter(tmp_path / "r.jsonl")
+    sizes: list[int] = []
+
+    def full(fd: int, data: bytes) -> int:
+        sizes.append(len(data))
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", full)
+        for number in range(100):
+            exporter.export(record(str(number)))
+    assert 5000 <= max(sizes) < 10_000
+    exporter.close()
+    assert len(ids(tmp_path / "r.jsonl")) == 100

@@ -1,13 +1,17 @@
+import contextlib
 import gzip
+import os
 import sqlite3
+import threading
 from pathlib import Path
 
 import pytest
 
 from proxy.engines.gauges import Total
+from proxy.exporters import reader
 from proxy.exporters.contract import to_json
 from proxy.exporters.means import NAMES, Stretch
-from proxy.exporters.reader import Unreadable, Wanted, lines, means
+from proxy.exporters.reader import Unreadable, Wanted, lines, means, text
 from proxy.exporters.schema import FIRST, migrate
 from proxy.exporters.sqlite import SqliteExporter
 from tests.support.records import AT_S, record, timeline
@@ -98,3 +102,51 @@ def test_a_store_whose_means_cannot_be_read_is_named(tmp_path: Path) -> None:
     path.write_bytes(b"SQLite format 3\x00" + b"rubbish" * 99)
     with pytest.raises(Unreadable, match=str(path)):
         means(path, ALL)
+
+
+def test_what_the_store_holds_beside_records_costs_its_row(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    exporter = SqliteExporter(path)
+    for number in range(4):
+        exporter.export(record(str(number)))
+    exporter.close()
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        for number, value in ((1, b"\xff\x00"), (2, 1.5), (3, "a\udcff".encode("utf-8", "surrogatepass"))):
+            connection.execute("UPDATE requests SET record = CAST(? AS TEXT) WHERE n = ?", (value, number))
+        connection.execute("UPDATE requests SET record = 7 WHERE n = 2")
+        connection.commit()
+    assert [line[:3] for line in lines(path, ALL)] == [b"\xef\xbf\xbd", b"7", b"a\xef\xbf", b'{"v']
+
+
+def test_a_long_line_is_cut_and_costs_none_of_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "LINE_BYTES", 10)
+    path = tmp_path / "r.jsonl"
+    path.write_bytes(b"one\n" + b"\0" * 35 + b"\ntwo\n" + b"x" * 10 + b"\nthree")
+    assert list(lines(path, ALL)) == [b"one\n", b"\0" * 10, b"two\n", b"x" * 10, b"three"]
+
+
+def test_a_line_without_an_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "ENDLESS_BYTES", 1 << 20)
+    with pytest.raises(Unreadable, match="/dev/zero: holds a line without an end"):
+        list(lines(Path("/dev/zero"), ALL))
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "gzip"])
+def test_a_pipe_is_read_once_and_whole(pack: type[bytes], tmp_path: Path) -> None:
+    path = tmp_path / "fifo"
+    os.mkfifo(path)
+    writing = threading.Thread(target=path.write_bytes, args=(pack(b"one\ntwo\n"),))
+    writing.start()
+    assert list(text(path, 100)) == [b"one\n", b"two\n"]
+    writing.join()
+
+
+BROKEN = gzip.compress(b"x" * 5000 + b"\n" + bytes(range(256)) * 9, mtime=0)
+
+
+@pytest.mark.parametrize("at", [2, 12, 20, len(BROKEN) - 6])
+def test_an_archive_that_is_broken_anywhere_is_named(at: int, tmp_path: Path) -> None:
+    path = tmp_path / "r.gz"
+    path.write_bytes(BROKEN[:at] + bytes([BROKEN[at] ^ 0xFF]) + BROKEN[at + 1 :])
+    with pytest.raises(Unreadable, match=str(path)):
+        list(lines(path, ALL))

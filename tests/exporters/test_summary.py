@@ -1,5 +1,7 @@
 from math import ceil
 
+import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -91,3 +93,21 @@ def test_the_slowest_come_first_with_their_phases() -> None:
 def test_findings_are_counted() -> None:
     rows = [to_dict(record(findings=("cold_load",))), to_dict(record(findings=("cold_load", "num_ctx_ignored")))]
     assert report(rows)["findings"] == {"cold_load": 2, "num_ctx_ignored": 1}
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("at", -1),
+        ("at", 1e18),
+        ("at", 1e300),
+        ("total_s", 1e308),
+        ("total_s", -1e300),
+        ("ttft_s", 1e30),
+        ("tpot_s", 1e30),
+    ],
+)
+def test_a_number_beyond_calendars_and_sums_is_no_record_s(key: str, value: float) -> None:
+    row = {**to_dict(record()), key: value}
+    with pytest.raises(msgspec.ValidationError, match=rf"\$\.{key}"):
+        report([row])

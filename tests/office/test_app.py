@@ -156,3 +156,27 @@ def test_probes_need_no_token_and_all_else_does() -> None:
 def test_no_answer_invites_other_origins() -> None:
     answer: Any = get("/api/requests", origin="http://127.0.0.1:8801")
     assert not [name for name in answer.headers if name.startswith("access-control")]
+
+
+def test_answers_that_take_time_take_turns_and_a_health_check_waits_for_one_of_them() -> None:
+    office, order, begun = made(), list[str](), asyncio.Event()
+    exposition = Exposition(Series(), lambda: office.pulse, office.lost, office.failures)
+
+    def panel() -> dict[str, Any]:
+        order.append("panel")
+        begun.set()
+        return {}
+
+    admin = app.create(office, exposition, LOCAL, b"{}", {"slow": panel})
+
+    async def test() -> None:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(admin), base_url="http://127.0.0.1:8801") as client:
+            asked = [asyncio.create_task(client.get("/api/slow")) for _ in range(10)]
+            await begun.wait()
+            await client.get("/healthz")
+            order.append("health")
+            assert {answer.status_code for answer in await asyncio.gather(*asked)} == {200}
+
+    asyncio.run(test())
+    assert order.count("panel") == 10
+    assert order.index("health") < 10

@@ -1,9 +1,12 @@
 import io
+import os
 import re
 
 import pytest
+from structlog.testing import capture_logs
 
-from proxy.office.live import LiveExporter, line
+from proxy.office.live import LiveExporter, line, missing
+from proxy.office.outlet import Outlet
 from proxy.records import AdmissionVerdict, Class, Outcome, Phase, PhaseBreakdown, RequestRecord, TokenCount, Usage
 from tests.support.records import MS, finished, record, timeline
 
@@ -115,7 +118,7 @@ def test_findings_stand_at_the_end() -> None:
 
 def test_lists_and_health_checks_are_left_out_unless_they_failed() -> None:
     stream = io.StringIO()
-    live = LiveExporter(stream)
+    live = LiveExporter(Outlet(stream, missing))
     live.export(record(route="read"))
     assert stream.getvalue() == ""
     live.export(record(route="read", outcome=Outcome.ENGINE_UNREACHABLE, status=502))
@@ -123,12 +126,43 @@ def test_lists_and_health_checks_are_left_out_unless_they_failed() -> None:
     assert len(stream.getvalue().splitlines()) == 2
 
 
-def test_a_terminal_that_is_gone_loses_lines_counted() -> None:
-    stream = io.StringIO()
-    live = LiveExporter(stream)
-    stream.close()
+def test_a_terminal_that_is_gone_loses_lines_counted_and_said() -> None:
+    read, write = os.pipe()
+    os.close(read)
+    live = LiveExporter(Outlet(write, missing))
     live.export(record())
     live.tick(0)
     live.reopen()
-    live.close()
+    with capture_logs() as logs:
+        live.close()
+    os.close(write)
     assert live.lost == 1
+    assert [(log["event"], log["lines"]) for log in logs] == [("live_lines_lost", 1)]
+
+
+def test_a_terminal_that_stands_still_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-S, or `| less`: a pipe that nobody reads is full after a thousand lines."""
+    monkeypatch.setattr("proxy.office.live.FLUSH_S", 0.05)
+    read, write = os.pipe()
+    live = LiveExporter(Outlet(write, missing, limit_bytes=10_000))
+    for _ in range(5000):
+        live.export(record())
+    assert live.lost > 3000
+    with capture_logs() as logs:
+        live.close()
+    assert logs[0]["lines"] == live.lost
+    os.close(read)
+    assert missing(1200) == "(1,200 requests are not shown here: the terminal stood still)"
+
+
+def test_a_terminal_that_is_read_loses_none() -> None:
+    read, write = os.pipe()
+    live = LiveExporter(Outlet(write, missing))
+    for _ in range(100):
+        live.export(record())
+    with capture_logs() as logs:
+        live.close()
+    assert os.read(read, 1 << 20).count(b"\n") == 100
+    assert logs == []
+    os.close(read)
+    os.close(write)

@@ -1,17 +1,15 @@
 import asyncio
-import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import httpx
 import pytest
-from structlog.testing import capture_logs
 
 from proxy.engines.inside import Inside
 from proxy.exporters.reader import Wanted, means
 from proxy.messages import EngineAddress, EngineState, Hello, Pulse
 from proxy.office import main
-from proxy.office.main import build, fetcher, listen, store_of, trust
+from proxy.office.main import build, fetcher, store_of, trust
 from proxy.office.scrape import Fetch, Scraper
 from proxy.relay import FETCH_LIMIT, Relay
 from tests.support.records import finished
@@ -49,15 +47,6 @@ def test_what_engines_counted_is_in_the_store_when_the_office_ends(tmp_path: Pat
     (mean,) = means(tmp_path / "s.db", Wanted())
     assert (mean.engine, mean.theirs.count, mean.ours.count) == ("ollama", 1, 1)
     assert (mean.theirs.sum_s, mean.ours.sum_s) == (3, 0.3)
-
-
-def test_an_admin_address_that_is_taken_is_an_error_in_the_log_and_no_more() -> None:
-    first = listen("127.0.0.1", 0)
-    assert isinstance(first, socket.socket)
-    with first, capture_logs() as logs:
-        assert listen("127.0.0.1", first.getsockname()[1]) is None
-    assert logs[0]["event"] == "admin_not_listening"
-    assert logs[0]["address"].startswith("127.0.0.1:")
 
 
 class Pages(httpx.AsyncBaseTransport):

@@ -122,3 +122,12 @@ def test_a_trace_is_read_by_the_rules_of_the_engine():
         "vllm_rule_infinite": pytest.approx(12 / 27, abs=1e-6),
         "vllm_rule_lru": {"4": pytest.approx(8 / 27, abs=1e-6), "100": pytest.approx(12 / 27, abs=1e-6)},
     }
+
+
+def test_a_trace_of_no_whole_block_has_no_rate_of_blocks():
+    trace = Trace(512, (1_000,))
+    assert trace.tokens == 0
+    trace.add(5, [])
+    report = trace.report()
+    assert trace.tokens == 5
+    assert (report["vllm_rule_infinite"], report["block_hit_rate"], report["hits_over_full_blocks"]) == (0, None, None)

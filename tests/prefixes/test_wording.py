@@ -3,6 +3,7 @@ import pytest
 from proxy.prefixes.breakers.finder import LEAST_REQUESTS, Breaker
 from proxy.prefixes.ledger import BINS
 from proxy.prefixes.wording import FIXES, KINDS, TELLING, headline, sentence, table
+from tests.support.hostile import ESCAPE, is_plain
 
 BREAKER = {
     "family": "F1",
@@ -108,3 +109,15 @@ def test_every_kind_has_its_words():
     more = "whitespace trailing_space bom unicode_norm docs_before_instructions image_before_text think_stripped"
     rest = "history_truncated history_rewritten prompt_version other"
     assert set(KINDS) == set(f"{named} {more} {rest}".split())
+
+
+def test_names_from_outside_steer_no_terminal_and_forge_no_row():
+    engine = {"engine": ESCAPE, "verdict": ESCAPE, "requests": 1, "prompt_tokens": 1, "bins": dict.fromkeys(BINS, 0)}
+    breaker = {**BREAKER, "family": ESCAPE, "role": ESCAPE, "excerpts": [ESCAPE + "x" * 999]}
+    shown = table({**OFFLINE, "breakers": [breaker], "engines": [engine]})
+    assert is_plain(shown)
+    assert len(shown.splitlines()) == len(table({**OFFLINE, "engines": [{**engine, "engine": "e"}]}).splitlines())
+
+
+def test_a_breaker_of_a_kind_that_is_not_known_yet_is_called_by_its_name():
+    assert "(moon_phase); tilt saves" in sentence({**BREAKER, "kind": "moon_phase", "fix": "tilt"})

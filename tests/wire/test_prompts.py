@@ -35,6 +35,11 @@ def test_messages_keep_their_order_and_their_text():
         pytest.param([{"type": "input_audio", "input_audio": {}}], [("audio", "")], id="audio"),
         pytest.param([{"type": "video_url", "video_url": {"url": "v"}}], [("unknown", "")], id="unknown type"),
         pytest.param([7, None, [], {"type": "text", "text": 5}], [("unknown", "")] * 4, id="no parts at all"),
+        pytest.param(
+            [{"type": {}, "text": "a"}, {"type": [], "text": "a"}, {"type": 5}, {"type": False}],
+            [("unknown", "")] * 4,
+            id="a type that is no word",
+        ),
         pytest.param([{"type": "thinking", "thinking": "hm"}], [], id="earlier reasoning"),
         pytest.param(5, [], id="a number"),
     ],

@@ -1,0 +1,138 @@
+"""What `phasegate audit` reads, as it must be: a line of requests or of records, a line of a trace, a proxy's answer.
+
+Every number is bounded, so that nothing that is computed of them is without end.
+"""
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+Tokens = Annotated[int, Meta(ge=0, le=10**12)]
+"""A terabyte of the shortest words."""
+Moment = Annotated[float, Meta(ge=-1e12, le=1e12)]
+"""Seconds since whenever a log begins."""
+Share = Annotated[float, Meta(ge=-1e6, le=1e6)]
+"""A part of the whole; an engine that contradicts itself says more than one."""
+Cost = Annotated[float, Meta(ge=0, le=1e15)]
+
+NOTHING = msgspec.Raw(b"null")
+CHAT = "/v1/chat/completions"
+"""The path of a request that does not say its own."""
+
+
+class Prefix(msgspec.Struct, frozen=True):
+    """A record's `prefix`, as the contract has it."""
+
+    bins: dict[str, Tokens] = {}
+    expected: Tokens | None = None
+    attainable: Tokens | None = None
+    infinite: Tokens | None = None
+    reported: Tokens | None = None
+    family: str | None = None
+
+
+class Line(msgspec.Struct, frozen=True):
+    """A request as somebody logged it; or, where it has a version, a record of ours."""
+
+    id: str | int | float | None = None
+    t_s: Moment | None = None
+    path: str = CHAT
+    body: msgspec.Raw = NOTHING
+    output_text: str | None = None
+    v: int | None = None
+    engine: str = ""
+    model: str | None = None
+    prefix: Prefix | None = None
+
+
+class Blocks(msgspec.Struct, frozen=True):
+    """A request of a trace."""
+
+    input_length: Tokens
+    hash_ids: list[int]
+
+
+class Totals(msgspec.Struct, frozen=True):
+    """Of all engines."""
+
+    requests: Tokens | None = None
+    ideal: Share | None = None
+    attainable: Share | None = None
+    delivered: Share | None = None
+
+
+class Bins(msgspec.Struct, frozen=True):
+    """Every bin of the ledger."""
+
+    hit: Tokens
+    compulsory: Tokens
+    structural: Tokens
+    capacity: Tokens
+    other_replica: Tokens
+    text_break: Tokens
+    engine_gap: Tokens
+
+
+class Engine(msgspec.Struct, frozen=True):
+    """The sums of one engine."""
+
+    engine: str
+    verdict: str
+    requests: Tokens
+    prompt_tokens: Tokens
+    bins: Bins
+
+
+class Broken(msgspec.Struct, frozen=True):
+    """One breaker."""
+
+    family: str
+    kind: str
+    fix: str
+    role: str
+    message: Tokens
+    char: Tokens
+    requests: Tokens
+    tokens_saved: Tokens
+    excerpts: list[str]
+    tokens_per_hour: Cost | None = None
+    seconds_per_hour: Cost | None = None
+
+
+class Alike(msgspec.Struct, frozen=True):
+    """One family."""
+
+    family: str
+    requests: Tokens
+    prompt_tokens: Tokens
+    reuse: Tokens
+
+
+class Point(msgspec.Struct, frozen=True):
+    """One size of a cache, and what it gives."""
+
+    capacity_tokens: Tokens
+    rate: Share
+    engine: str = ""
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What `/api/prefixes` says, as far as it is shown."""
+
+    totals: Totals
+    engines: list[Engine] = []
+    breakers: list[Broken] = []
+    families: list[Alike] = []
+    curve: list[Point] = []
+
+
+line = msgspec.json.Decoder(Line).decode
+blocks = msgspec.json.Decoder(Blocks).decode
+
+
+def answer(body: bytes) -> dict[str, Any]:
+    """A running proxy's report. Raises msgspec.DecodeError, RecursionError for what is none."""
+    found: dict[str, Any] = msgspec.json.decode(body)
+    msgspec.convert(found, Answer)
+    return found

@@ -1,0 +1,94 @@
+import json
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.cli import sources
+from proxy.prefixes.wording import headline, table
+from tests.support.hostile import changed
+
+BINS = dict.fromkeys(
+    ("hit", "compulsory", "structural", "capacity", "other_replica", "text_break", "engine_gap"), 10
+)  # fmt: skip
+ANSWER = {
+    "totals": {"requests": 9, "ideal": 0.5, "attainable": None, "delivered": 0.25},
+    "engines": [{"engine": "e", "verdict": "healthy", "requests": 9, "prompt_tokens": 90, "bins": BINS}],
+    "breakers": [
+        {
+            **{"family": "F1", "kind": "timestamp", "fix": "move", "role": "system", "message": 0, "char": 9},
+            **{"requests": 9, "tokens_saved": 900, "excerpts": ["dd:dd"], "tokens_per_hour": 5, "seconds_per_hour": 1},
+        }
+    ],
+    "families": [{"family": "F1", "requests": 9, "prompt_tokens": 90, "reuse": 45}],
+    "curve": [{"engine": "e", "capacity_tokens": 1000, "rate": 0.4, "sampled": 1}],
+}
+
+
+def test_a_line_of_requests_and_one_of_records() -> None:
+    asked = sources.line(b'{"id": 7, "t_s": 1, "path": "/x", "body": {"a": [1]}, "output_text": "yes", "more": {}}')
+    assert (asked.id, asked.t_s, asked.path, bytes(asked.body), asked.output_text) == (
+        7,
+        1.0,
+        "/x",
+        b'{"a": [1]}',
+        "yes",
+    )
+    assert sources.line(b"{}").path == "/v1/chat/completions"
+    record = sources.line(b'{"v": 1, "engine": "e", "prefix": {"bins": {"hit": 3}, "expected": null}}')
+    assert record.prefix is not None
+    assert (record.v, record.engine, record.prefix.bins) == (1, "e", {"hit": 3})
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"output_text": 5}',
+        b'{"t_s": 1e308}',
+        b'{"t_s": NaN}',
+        b'{"path": null}',
+        b'{"id": []}',
+        b'{"v": 1, "prefix": []}',
+        b'{"v": 1, "prefix": {"bins": {"hit": -1}}}',
+        b'{"v": 1, "prefix": {"bins": {"hit": 1e300}}}',
+        b"[]",
+        b"\xff",
+    ],
+)
+def test_a_line_of_odd_values_is_none(line: bytes) -> None:
+    with pytest.raises(msgspec.DecodeError):
+        sources.line(line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"input_length": -5, "hash_ids": []}',
+        b'{"input_length": 10000000000000, "hash_ids": []}',
+        b'{"input_length": 1.5, "hash_ids": []}',
+        b'{"input_length": 1, "hash_ids": [null]}',
+        b'{"input_length": 1}',
+        b'{"hash_ids": []}',
+    ],
+)
+def test_a_line_of_a_trace_has_a_length_and_ids(line: bytes) -> None:
+    with pytest.raises(msgspec.DecodeError):
+        sources.blocks(line)
+    assert sources.blocks(b'{"input_length": 0, "hash_ids": [-1, 0]}').hash_ids == [-1, 0]
+
+
+def test_a_proxy_s_answer_is_what_it_said() -> None:
+    assert sources.answer(json.dumps(ANSWER).encode()) == ANSWER
+
+
+@given(st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 10_000)), max_size=3))
+def test_whatever_a_proxy_answers_can_be_put_in_words_or_is_no_answer(changes: list[tuple[int, int]]) -> None:
+    body = json.dumps(changed(ANSWER, changes)).encode("utf-8", "surrogatepass")
+    try:
+        report = sources.answer(body)
+    except msgspec.DecodeError:
+        return
+    for rate in (None, 1e-9, 1e9):
+        assert headline(report, rate)
+        assert table(report, rate).replace("\n", "").isprintable()
