@@ -20,6 +20,10 @@ _LF, _CR, _BRACE = b"\n\r{"
 _BOM = b"\xef\xbb\xbf"
 _BLANK = re.compile(rb"(?:\r\n|\n|\r(?!\n))(?:\r\n|\n|\r)")
 """Two line ends in a row. The second may be a lone CR: an LF that follows later opens the next block, harmlessly."""
+_EVENTS = re.compile(rb"(?:\xef\xbb\xbf)?(?:data|event|id|retry)?:")
+"""How an event stream begins."""
+_OBJECTS = re.compile(rb"\}\r?\n(?:\r?\n)*\{")
+"""What stands between two lines of JSON objects."""
 _LOOK_BACK = 3
 """Bytes that may belong to a blank line that is not complete yet: CR LF CR."""
 
@@ -208,7 +212,10 @@ class Ndjson:
 
 
 class Whole:
-    """A body that is no stream: one frame, when it is here in full; of one over the limit, what stands at its ends."""
+    """A body that is no stream: one frame, when it is here in full; of one over the limit, what stands at its ends.
+
+    A stream that is called something else is cut all the same, at its end: its figures count, its times are not known.
+    """
 
     # State: the pieces so far and their size, the ends of a body over the limit, and whether nothing of it was read.
     __slots__ = ("_ends", "_limit", "_pieces", "_size", "overflowed")
@@ -237,7 +244,17 @@ class Whole:
         body = b"".join(self._pieces) if self._ends is None else self._ends.abridged()
         self._pieces.clear()
         self.overflowed = body is None
-        return [Frame(body)] if body else []
+        return _frames_of(body, self._limit) if body else []
+
+
+def _frames_of(body: bytes, limit: int) -> list[Frame]:
+    """What a whole body holds: a text of its own, or a stream that is not called one. No JSON text begins as an event
+    does, or has a line end between two objects."""
+    events = _EVENTS.match(body)
+    if events or (b"\n" in body and _OBJECTS.search(body)):
+        machine = Sse(limit) if events else Ndjson(limit)
+        return machine.feed(body) + machine.close()
+    return [Frame(body)]
 
 
 FRAMINGS: dict[str, type[Sse] | type[Ndjson]] = {

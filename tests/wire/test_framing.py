@@ -156,6 +156,26 @@ def test_lines_are_the_same_however_the_bytes_are_cut(body, places):
     assert [frame.data for frame in fed(Ndjson(LIMIT), cut(body, places))] == lines
 
 
+@pytest.mark.parametrize(
+    ("body", "frames"),
+    [
+        (b'{"a":1}\n{"b":2}\n', [b'{"a":1}', b'{"b":2}']),
+        (b'{"a":1}\r\n\r\n{"b":2}', [b'{"a":1}', b'{"b":2}']),
+        (b"data: 1\n\n: ping\n\ndata: 2\n\n", [b"1", b"2"]),
+        (b": ping\r\n\r\ndata: 1", [b"1"]),
+        (b"\xef\xbb\xbfevent: x\ndata: 1\n\n", [b"1"]),
+        (b'{\n "a": [\n  {},\n  {}\n ]\n}\n', [b'{\n "a": [\n  {},\n  {}\n ]\n}\n']),
+        (b'{"a":"}\\n{"}', [b'{"a":"}\\n{"}']),
+        (b"data", [b"data"]),
+    ],
+)
+def test_a_stream_that_is_called_something_else_is_cut_at_its_end(body, frames):
+    for pieces in ([body], [bytes([byte]) for byte in body]):
+        framing = Whole(LIMIT)
+        assert [frame for piece in pieces for frame in framing.feed(piece)] == []
+        assert [frame.data for frame in framing.close()] == frames
+
+
 def test_a_whole_body_is_one_frame_at_its_end():
     framing = Whole(LIMIT)
     assert framing.feed(b"{") == framing.feed(b"}") == []
