@@ -124,8 +124,8 @@ class Timeouts(Section, frozen=True):
     connect_s: float = 5.0
     """To a connection with the engine."""
     first_byte_s: float = 1800.0
-    """From dispatch to the answer's head. Long on purpose: a prefill may take minutes, and without streaming the whole
-    answer counts."""
+    """From dispatch to the answer's first byte. Long on purpose: a prefill may take minutes, and without streaming the
+    whole answer counts."""
     idle_s: float = 300.0
     """Between two reads of an answer. An engine that parses a tool call is silent meanwhile."""
     total_s: float = 0.0

@@ -218,6 +218,7 @@ class Exchange:
         recorder.head(now(), answer.status, streamed)
         headers = self._rooms.reply(answer, passage, recorder, self.id, self._quota())
         await self._taken(client.start(answer.status, headers), now())
+        guard.headed()
         try:
             async for chunk in answer:
                 t = guard.heard_ns = now()

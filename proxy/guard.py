@@ -16,9 +16,13 @@ SLACK_S = 1e-6
 class Guard:
     """Cancels one task, at most once, with a reason."""
 
-    # State: the task, the reason once there is one, timers that are armed, when the other side was last heard, and
-    # whether it is the client that is waited for: to read, or to go on with its body.
-    __slots__ = ("_idle_s", "_loop", "_receiving", "_task", "_timers", "heard_ns", "now_ns", "reason", "sending")
+    # State: the task, the reason once there is one, timers that are armed, when the other side was last heard (after a
+    # head without a body byte, a moment to come), until when a first byte may take, and whether it is the client that
+    # is waited for: to read, or to go on with its body.
+    __slots__ = (
+        "_first_s", "_first_until_ns", "_idle_s", "_loop", "_receiving", "_task", "_timers", "heard_ns", "now_ns",
+        "reason", "sending",
+    )  # fmt: skip
 
     def __init__(self, now_ns: Callable[[], int]) -> None:
         task = asyncio.current_task()
@@ -26,7 +30,8 @@ class Guard:
         self._task = task
         self._loop = task.get_loop()
         self._timers: dict[str, asyncio.TimerHandle] = {}
-        self._idle_s = 0.0
+        self._idle_s = self._first_s = 0.0
+        self._first_until_ns = 0
         self.now_ns = now_ns
         self.heard_ns = 0
         self.sending = False
@@ -54,7 +59,8 @@ class Guard:
         self._disarm("idle")
 
     def first_byte(self, seconds: float) -> None:
-        """The answer's head must be here within `seconds`; 0: no limit."""
+        """The answer's head must be here within `seconds`, and may take all of them to its first byte; 0: no limit."""
+        self._first_s, self._first_until_ns = seconds, self.now_ns() + round(seconds * 1e9)
         self._arm("first_byte", seconds, "no answer from the engine within {:g} s (timeouts.first_byte_s)")
 
     def total(self, seconds: float) -> None:
@@ -71,6 +77,11 @@ class Guard:
         A client that reads nothing for as long is gone: it would hold the engine for ever.
         """
         self._listen_for(seconds)
+
+    def headed(self) -> None:
+        """The head has been passed on, and nothing of the body is here. vLLM's leaves before its queue: silence is no
+        more than that of an engine whose head comes with its first token, as long as the first-byte limit allows."""
+        self.heard_ns = max(self.heard_ns, self._first_until_ns - round(self._idle_s * 1e9))
 
     def _listen_for(self, seconds: float) -> None:
         self._idle_s = seconds
@@ -101,11 +112,13 @@ class Guard:
         """The idle timer is not moved at each read, which would cost more than the read: it looks when it fires."""
         left_s = self._idle_s - (self.now_ns() - self.heard_ns) / 1e9
         if left_s > SLACK_S:
-            self._timers["idle"] = self._loop.call_later(left_s, self._listen)
+            self._timers["idle"] = self._loop.call_later(min(left_s, self._idle_s), self._listen)
         elif self._receiving:
             self.cancel(BodyTimeout(f"the body did not go on within {self._idle_s:g} s (timeouts.body_s)"))
         elif self.sending:
             self.cancel(ClientGone(f"the client read nothing for {self._idle_s:g} s (timeouts.idle_s)"))
+        elif self._first_until_ns and self.heard_ns == self._first_until_ns - round(self._idle_s * 1e9):
+            self._late("nothing of an answer from the engine within {:g} s (timeouts.first_byte_s)", self._first_s)
         else:
             self.cancel(EngineStalled(f"the engine was silent for {self._idle_s:g} s (timeouts.idle_s)"))
 

@@ -103,6 +103,43 @@ def test_a_read_on_the_limits_own_nanosecond_counts() -> None:
     assert guarded(work) == (None, None)
 
 
+@pytest.mark.parametrize(
+    ("first_s", "idle_s", "ends_s", "reason"),
+    [(10, 2, 10, EngineTimeout), (3, 5, 6, EngineStalled), (0, 2, 3, EngineStalled), (10, 0, None, type(None))],
+)
+def test_between_head_and_first_byte_the_longer_limit_holds(
+    first_s: float, idle_s: float, ends_s: float | None, reason: type[object]
+) -> None:
+    async def work(loop: VirtualLoop, guard: Guard) -> None:
+        guard.first_byte(first_s)
+        await loop.until(START_NS + S, ENGINE)
+        guard.head()
+        guard.idle(idle_s)
+        guard.headed()
+        await asyncio.sleep(100)
+
+    found, at_ns = guarded(work)
+    assert isinstance(found, reason)
+    assert at_ns == (None if ends_s is None else pytest.approx(ends_s * S, abs=2_000))
+    if reason is EngineTimeout:
+        assert "timeouts.first_byte_s" in str(found)
+
+
+def test_after_the_first_byte_silence_is_measured_as_ever() -> None:
+    async def work(loop: VirtualLoop, guard: Guard) -> None:
+        guard.first_byte(10)
+        guard.head()
+        guard.idle(2)
+        guard.headed()
+        await loop.until(START_NS + 7 * S, ENGINE)
+        guard.heard_ns = loop.clock.now_ns()
+        await asyncio.sleep(100)
+
+    reason, at_ns = guarded(work)
+    assert isinstance(reason, EngineStalled)
+    assert at_ns == pytest.approx(9 * S, abs=2_000)
+
+
 def test_silence_while_the_client_is_sent_to_is_the_clients() -> None:
     async def work(loop: VirtualLoop, guard: Guard) -> None:
         guard.idle(2)
