@@ -43,7 +43,6 @@ def check(**checks: Any) -> dict[str, Any]:
         (check(either=[{"status": 1}, {"stat": 1}]), "FC-900.steps[0].check.either[1]", "'stat'"),
         (check(metrics={"requests": 1}), "FC-900.steps[0]", "without a client"),
         (check(phases={}), "FC-900.steps[0].check.phases", "checks nothing"),
-        (check(itl_ms={"0": {}}), "FC-900.steps[0].check.itl_ms.0", "checks nothing"),
         ({**case(), "check": {"metrics": {}}}, "FC-900.check.metrics", "checks nothing"),
         ({**case(), "config": {"tenants": [{"name": "a"}]}}, "FC-900.config.tenants[0]", "needs key"),
         ({**case(), "wall_jumps": [{"at_ms": 1}]}, "FC-900.wall_jumps[0]", "needs by_ms"),

@@ -343,7 +343,7 @@ CONFIG = table(
 # --- checks ---------------------------------------------------------------------------------------------------------
 
 METRICS = some(mapping(dict.fromkeys(SERIES, SOME_NUMBER)))
-HEADER_CHECKS = some(mapping({}, SOME_HEADER, "[^A-Z]+"))
+HEADER_CHECKS = mapping({}, SOME_HEADER, "[^A-Z]+")
 GAPS = mapping(dict.fromkeys(names("count mean p50 p99 max"), SOME_NUMBER))
 
 _CHECKS: dict[str, Rule] = {
@@ -361,8 +361,8 @@ _CHECKS: dict[str, Rule] = {
         ),
         SOME_NUMBER,
     ),
-    "itl_ms": some(mapping({}, either_way(listing(SOME_NUMBER), list, some(GAPS)), r"\d+")),
-    "rates": some(table(prefill=SOME_NUMBER, decode=SOME_NUMBER)),
+    "itl_ms": mapping({}, either_way(listing(SOME_NUMBER), list, GAPS), r"\d+"),
+    "rates": table(prefill=SOME_NUMBER, decode=SOME_NUMBER),
     "phases": some(mapping(dict.fromkeys([*PHASES, "rest"], SOME_NUMBER))),
     "counted": table(
         tokens=SOME_NUMBER,
