@@ -9,6 +9,9 @@
     histories       earlier turns that came back changed                -> kept as they were
     rejoining       where two texts that parted come together again
     slots           a span that varies between constant text            -> moved to the end
+    writing         how scripts write: words, ends of sentences, figures
+    shapes          what values look like, and the labels before them
+    numerals        numbers that go with the clock, with the day, or one way
     values          what such a span is: a time, an id, a name ...
     proposals       all of these asked in turn
     counterfactual  the family run once more, mended

@@ -1,13 +1,13 @@
 """Prompts as the search sees them: a rendered prompt with its moment and its answer, and where two of them part."""
 
 import json
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 from zlib import crc32
 
+from proxy.prefixes.breakers.writing import WORD
 from proxy.prefixes.canon import LEADS, Segment, text_of
 
 Segments = tuple[Segment, ...]
@@ -20,8 +20,6 @@ RUN = 5
 
 EVERY = 4
 """One word in so many begins a shingle that counts: a prompt of 1,000 words has about 250."""
-
-_WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +171,7 @@ def shingles(text: str, size: int, every: int = 1) -> set[int]:
     `every`: of the words one in so many, chosen by its own hash, begins a run that counts. A run that comes twice, four
     times, eight times counts once more each time: a long monotony weighs something too.
     """
-    found = _WORD.findall(text.lower())
+    found: list[str] = WORD.findall(text.lower())
     chosen = {word for word in set(found) if _hash(word) % every == 0}
     starts = [k for k in range(len(found) - size + 1) if found[k] in chosen]
     counts = Counter([" ".join(found[k : k + size]) for k in starts or [0]])

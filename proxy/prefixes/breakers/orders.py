@@ -16,6 +16,9 @@ from proxy.prefixes.breakers.documents import Document, Parting, Repair, canonic
 POOL = 0.25
 """An item belongs to the pool when this part of the members has it: examples may be drawn from a larger set."""
 
+DRAWN = 0.35
+"""Of examples in a text so many, for documents that were found for a question come back too, each now and then."""
+
 ITEM = 24
 """Characters of an item of text; shorter ones are labels and rules."""
 
@@ -28,7 +31,7 @@ OPENINGS = 1_000
 SEPARATORS = ("\n\n", "\n")
 """What parts the items of a list, the coarser first."""
 
-_LABEL = re.compile(r"\A\W*(?:[^\W\d_]{1,12}\s*)?[#(\[]?\d{1,3}[\])}.:]+\s*")
+_LABEL = re.compile(r"\A\W*(?:[^\W\d_]{1,12}\s*)?[#(\[]?\d{1,3}(?:[\])}.:]+\s*|\s*\n\s*)")
 """A numbered label: it belongs to the place, not to the item."""
 
 _OPENING = re.compile(r"[{\[]")
@@ -154,7 +157,7 @@ class ItemsInOrder:
     def _ranks(self, documents: Sequence[Document]) -> dict[str, int]:
         named = [self._names(document) for document in documents]
         counts = Counter(name for names in named for name in set(names))
-        least = max(2, POOL * len(documents))
+        least = max(2, (POOL if self.role == "tools" else DRAWN) * len(documents))
         pool = (name for names in named for name in names if counts[name] >= least and len(name) >= ITEM)
         return {name: rank for rank, name in enumerate(dict.fromkeys(pool))}
 

@@ -17,13 +17,20 @@ Pair = tuple[str, str]
 
 
 def image_first(parting: Parting) -> tuple[str, Repair] | None:
-    """Two images before the same text."""
-    before = parting.later.whole()[parting.index - 1]
-    if before.marker != MARKERS[IMAGE]:
+    """Different images before the same text, one or several."""
+    if parting.later.whole()[parting.index - 1].marker != MARKERS[IMAGE]:
         return None
-    mine, other = (document.whole()[parting.index + 1] for document in (parting.later, parting.earlier))
+    mine, other = (_behind_images(document, parting.index + 1) for document in (parting.later, parting.earlier))
     same = mine.role == other.role == parting.mine.role and agreement(mine.text, other.text) >= ENOUGH
     return ("image_before_text", ImagesLast()) if same else None
+
+
+def _behind_images(document: Document, index: int) -> Segment:
+    """The segment from an index on that is no image."""
+    segments = document.whole()
+    while segments[index].marker == MARKERS[IMAGE]:
+        index += 2
+    return segments[index]
 
 
 @dataclass(frozen=True, slots=True)

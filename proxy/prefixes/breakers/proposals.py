@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from proxy.prefixes.breakers.documents import Document, Parting, Repair, parting
 from proxy.prefixes.breakers.forms import another_form
@@ -93,4 +93,6 @@ def _slots(documents: Sequence[Document], partings: Sequence[Parting], talks: Se
     for slot, group in slots(documents, partings):
         seen = values(documents, slot, talks)
         if seen.texts and recurs(seen):
-            yield _proposal(documents, kind_of(seen), slot, group, tuple(dict.fromkeys(seen.texts))[:SHOWN])
+            kind = kind_of(seen)
+            repair = replace(slot, fix="reorder") if kind == "docs_before_instructions" else slot
+            yield _proposal(documents, kind, repair, group, tuple(dict.fromkeys(seen.texts))[:SHOWN])

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from proxy.prefixes.breakers.documents import HEAD_ROLES, Document, Parting, agreement
+from proxy.prefixes.breakers.writing import FULL_STOPS, inside_word
 
 CONSTANT = 0.5
 """Text that at least this part of the family has is the application's own."""
@@ -16,20 +17,24 @@ CONSTANT = 0.5
 ENOUGH = 160
 """Characters of constant text that must follow for a span to matter: about 40 tokens, more than two blocks."""
 
+REPLIES = ("assistant", "tool")
+"""Roles that answer what stands before them."""
+
 PIECE = 12
 """Pieces of text shorter than this say nothing."""
 
-_PIECES = re.compile(r"(?<=[\n.!?:;])")
+_PIECES = re.compile(f"(?<=[\n.!?:;\uff1b\u061f{FULL_STOPS}])")
 
 
 class Rejoining:
     """Finds where partings of one family end."""
 
-    # State: the constant pieces of each role, found when they are first asked for.
+    # State: the constant pieces and endings of each role, found when they are first asked for.
 
     def __init__(self, documents: Sequence[Document]) -> None:
         self._documents = documents
         self._constant: dict[str, set[str]] = {}
+        self._endings: dict[str, set[str]] = {}
 
     def end(self, parting: Parting) -> int | None:
         """The character of the later prompt's segment where common text begins again; None: nowhere."""
@@ -38,9 +43,28 @@ class Rejoining:
             if piece in self._pieces_of(parting.mine.role) and (there := other.find(piece, parting.char)) >= 0:
                 return _word_end(mine, _back(mine, other, at, there, parting.char))
         tail = agreement(mine[parting.char :][::-1], other[parting.char :][::-1])
-        if tail >= ENOUGH:
+        if tail >= ENOUGH and mine[-ENOUGH:] in self._endings_of(parting.mine.role):
             return _word_end(mine, len(mine) - tail)
-        return len(mine) if parting.mine.role in HEAD_ROLES and _same_behind(parting) else None
+        return len(mine) if self._may_break_what_follows(parting) and _same_behind(parting) else None
+
+    def _may_break_what_follows(self, parting: Parting) -> bool:
+        """The application wrote what varies: the head, a message before another one of its own, or a value in its own
+        words. What follows upon somebody's question is no loss, be it the same each time."""
+        if parting.mine.role in HEAD_ROLES:
+            return True
+        behind = next((one for one in parting.later.segments[parting.index + 1 :] if one.role), parting.mine)
+        if not self._is_own(behind.role, behind.text):
+            return False
+        return behind.role not in REPLIES or self._is_own(parting.mine.role, parting.mine.text[: parting.char])
+
+    def _is_own(self, role: str, text: str) -> bool:
+        """Some sentence or line of a text is the application's own."""
+        return not self._pieces_of(role).isdisjoint(piece for piece, _ in _pieces(text, 0))
+
+    def _endings_of(self, role: str) -> set[str]:
+        if role not in self._endings:
+            self._endings[role] = constant_endings(self._documents, role)
+        return self._endings[role]
 
     def _pieces_of(self, role: str) -> set[str]:
         if role not in self._constant:
@@ -57,6 +81,13 @@ def constant_pieces(documents: Sequence[Document], role: str) -> set[str]:
         members += bool(texts)
         counts.update({piece for text in texts for piece, _ in _pieces(text, 0)})
     return {piece for piece, count in counts.items() if count >= max(2, CONSTANT * members) and len(piece) >= PIECE}
+
+
+def constant_endings(documents: Sequence[Document], role: str) -> set[str]:
+    """Ends of texts of this role that most members have which have the role at all."""
+    found = [{segment.text[-ENOUGH:] for _, segment in document.content(role)} for document in documents]
+    counts = Counter(ending for endings in found for ending in endings)
+    return {ending for ending, count in counts.items() if count >= max(2, CONSTANT * sum(map(bool, found)))}
 
 
 def _pieces(text: str, begin: int) -> Iterator[tuple[str, int]]:
@@ -76,7 +107,7 @@ def _back(mine: str, other: str, here: int, there: int, least: int) -> int:
 
 def _word_end(text: str, at: int) -> int:
     """The first place from `at` on that is not inside a word: the ends of two values may be alike."""
-    while 0 < at < len(text) and text[at - 1].isalnum() and text[at].isalnum():
+    while inside_word(text, at):
         at += 1
     return at
 

@@ -8,10 +8,12 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from proxy.prefixes.breakers.documents import Document, Parting, agreement
-from proxy.prefixes.breakers.rejoining import Rejoining
+from proxy.prefixes.breakers.rejoining import ENOUGH, Rejoining
 from proxy.prefixes.breakers.values import Values
+from proxy.prefixes.breakers.writing import FULL_STOPS, begins_value
 
 CONTEXT = 32
 """Characters kept on either side: long enough to be unique in a prompt."""
@@ -19,19 +21,30 @@ CONTEXT = 32
 MOSTLY = 0.6
 """A place is right when it explains this part of the partings, in this part of the members that might have it."""
 
-SENTENCE = 240
-"""A span moves together with the sentence or line it stands in, if what surrounds it is no longer than this."""
+SENTENCE = 96
+"""A span moves together with the sentence or line it stands in, if what surrounds it is no longer than this: then the
+sentence is about nothing else."""
 
-_OPENING = "=([{<\"'|"
-_MARKS = ("\n", ". ", "! ", "? ")
-_STOP = re.compile(r"\n|[.!?](?=\s|\Z)")
+DOCUMENT = 240
+"""Characters of a span from which on it is no value but a text: it moves with its heading."""
+
+WITNESSES = 4
+"""Prompts without the value that are asked how the text reads there."""
+
+_MARKS = ("\n", ". ", "! ", "? ", "\u061f ", *FULL_STOPS)
+_STOP = re.compile(rf"\n|[.!?\u061f](?=\s|\Z)|[{FULL_STOPS}]")
+
+
+Span = tuple[int, int, int]
+"""Segment, begin and end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Slot:
     """A place in the prompts of a family whose content varies; mended, the span and its sentence go to the end.
 
-    What stands at the very end is shared with nobody, so the span is simply left out.
+    What stands at the very end is shared with nobody, so a value is simply left out. Documents, which may come back,
+    change places with the constant text behind them.
     """
 
     role: str
@@ -39,9 +52,10 @@ class Slot:
     """What stands right before; empty: the segment begins."""
     right: str
     """What stands right behind; empty: the segment ends."""
-    fix = "move"
+    fix: str = "move"
+    """`move`, or `reorder` for documents."""
 
-    def find(self, document: Document) -> tuple[int, int, int] | None:
+    def find(self, document: Document) -> Span | None:
         """Segment, begin and end of the span in a prompt; None where the place does not occur or is empty."""
         for index, segment in reversed(list(document.content(self.role))):
             if (span := self._span(segment.text)) is not None:
@@ -53,8 +67,25 @@ class Slot:
         return self.find(document) is not None
 
     def mend(self, documents: Sequence[Document]) -> list[Document]:
-        """All prompts without the span."""
-        return [self._without(document) for document in documents]
+        """All prompts without the span, or with it behind what is constant."""
+        found = [self.find(document) for document in documents]
+        texts = [_text(document, span) for document, span in zip(documents, found, strict=True)]
+        tails = [text[span[2] :] for text, span in zip(texts, found, strict=True) if span is not None]
+        behind, others = constant_begin(tails), self._others(documents, found)
+        mended = []
+        for document, text, span in zip(documents, texts, found, strict=True):
+            if span is not None:
+                index, begin, end = span
+                reorders = self.fix == "reorder" and behind
+                moved = _behind(text, begin, end, behind) if reorders else _cut(text, begin, end, others)
+                document = document.edited(index, moved)
+            mended.append(document)
+        return mended
+
+    def _others(self, documents: Sequence[Document], found: Sequence[Span | None]) -> list[str]:
+        """What some members without the place say in this role."""
+        without = [document for document, span in zip(documents, found, strict=True) if span is None]
+        return ["\n".join(segment.text for _, segment in one.content(self.role)) for one in without[:WITNESSES]]
 
     def _span(self, text: str) -> tuple[int, int] | None:
         at = text.find(self.left)
@@ -63,14 +94,6 @@ class Slot:
         begin = at + len(self.left)
         end = text.find(self.right, begin) if self.right else len(text)
         return (begin, end) if end > begin else None
-
-    def _without(self, document: Document) -> Document:
-        if (span := self.find(document)) is None:
-            return document
-        index, begin, end = span
-        text = document.segments[index].text
-        begin, end = sentence(text, begin, end) if end - begin <= SENTENCE else (paragraph(text, begin), end)
-        return document.edited(index, text[:begin] + text[end:])
 
 
 def slots(documents: Sequence[Document], partings: Sequence[Parting]) -> Iterator[tuple[Slot, list[Parting]]]:
@@ -103,7 +126,7 @@ def _best(documents: Sequence[Document], role: str, right: str, group: Sequence[
 def value_start(text: str, at: int) -> int:
     """The begin of the value that a character stands in: values of one form often begin alike."""
     least = max(0, at - CONTEXT)
-    while at > least and not text[at - 1].isspace() and text[at - 1] not in _OPENING:
+    while at > least and not begins_value(text, at):
         at -= 1
     return at
 
@@ -140,10 +163,44 @@ def _shared_ends(texts: Sequence[str]) -> tuple[int, int]:
     return begin, max(turned[0].rfind(blank, 0, end) + 1 for blank in " \n")
 
 
-def paragraph(text: str, begin: int) -> int:
-    """The begin of the paragraph that a document stands in: its heading goes with it."""
-    at = text.rfind("\n\n", 0, begin)
-    return at + 2 if at >= 0 else 0
+def _text(document: Document, span: Span | None) -> str:
+    return "" if span is None else document.segments[span[0]].text
+
+
+def constant_begin(tails: Sequence[str]) -> str:
+    """What texts go on with in the usual case; empty where that is too little to stand before anything."""
+    shared = sorted(agreement(one, other) for one, other in pairwise(tails))
+    length = shared[len(shared) // 2] if shared else 0
+    return (
+        ""
+        if length < ENOUGH
+        else next(one[:length] for one, other in pairwise(tails) if agreement(one, other) >= length)
+    )
+
+
+def _behind(text: str, begin: int, end: int, constant: str) -> str:
+    """A text with a span, and its heading, behind the constant lines that follow it."""
+    begin = heading(text, begin)
+    at = end + agreement(text[end:], constant)
+    if at < len(text):
+        at = text.rfind("\n", end, at) + 1 or at
+    return f"{text[:begin]}{text[end:at]}\n{text[begin:end]}\n{text[at:]}"
+
+
+def _cut(text: str, begin: int, end: int, others: Sequence[str]) -> str:
+    """A text without a span and its sentence; without so much of it that it reads like one that never had the span."""
+    first, last = sentence(text, begin, end) if end - begin <= DOCUMENT else (heading(text, begin), end)
+    for left, right in ((first, last), (first, end), (begin, last), (begin, end)):
+        around = text[max(0, left - CONTEXT) : left] + text[right : right + CONTEXT]
+        if any(around in other for other in others):
+            return text[:left] + text[right:]
+    return text[:first] + text[last:]
+
+
+def heading(text: str, begin: int) -> int:
+    """The begin of the paragraph that a text stands in, if that is a short heading; else of its line."""
+    at = text.rfind("\n\n", 0, begin) + 2 if "\n\n" in text[:begin] else 0
+    return at if begin - at <= SENTENCE else text.rfind("\n", 0, begin) + 1
 
 
 def sentence(text: str, begin: int, end: int) -> tuple[int, int]:

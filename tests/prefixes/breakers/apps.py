@@ -538,6 +538,95 @@ def grouped(form: str) -> Callable[[str], str]:
     return change
 
 
+# --- other scripts, other places --------------------------------------------------------------------------------------
+
+
+def han(draw: Random, sentences: int) -> str:
+    """Sentences of a script that sets no blanks; the letters are drawn."""
+    return "".join(
+        "".join(chr(0x4E00 + draw.randrange(3_000)) for _ in range(draw.randint(9, 20))) + "\u3002"
+        for _ in range(sentences)
+    )
+
+
+def unspaced(name: str, template: str, value: Callable[[Scene], str], kinds: str, **more: object) -> App:
+    """A system prompt without a blank in it, a value in a sentence of its own."""
+
+    def write(scene: Scene, mended: bool) -> Prompt:
+        line = "" if mended else template.format(value(scene))
+        head, tail = (han(Random(name + part), count) for part, count in (("head", 2), ("tail", 45)))
+        return Prompt(messages=(say("system", f"{head}{line}{tail}"), say("user", han(scene.draw, 1))))
+
+    return App(name, write, tuple(kinds.split()), **more)  # type: ignore[arg-type]
+
+
+def han_name(scene: Scene) -> str:
+    return "".join(chr(0x4E00 + scene.person.randrange(3_000)) for _ in range(3))
+
+
+def arabic_clock(scene: Scene) -> str:
+    return scene.when.strftime("%H:%M:%S").translate({ord(str(k)): chr(0x660 + k) for k in range(10)})
+
+
+def _documents_message(scene: Scene, mended: bool) -> Prompt:
+    """Documents in a message of their own, before the one with the instructions."""
+    found, told = say("user", text(scene.draw, 20, "\n")), say("user", rules("message", 30))
+    turns = (told, found) if mended else (found, told)
+    return Prompt(messages=(say("system", intro("message")), *turns, say("user", scene.asked[-1])))
+
+
+def _few_documents(scene: Scene, mended: bool) -> Prompt:
+    """Documents from a small store: the same ones come back, first of all the most wanted."""
+    found = "\n".join(f"[{k}] {text(Random(f'store{k}'), 9)}" for k in scene.draw.sample(range(8), 2))
+    told = rules("store", 30)
+    body = f"{told}\n{found}" if mended else f"{found}\n{told}"
+    return Prompt(messages=(say("system", intro("store")), say("user", f"{body}\n\nQuestion: {scene.asked[-1]}")))
+
+
+def _time_in_example(scene: Scene, mended: bool) -> Prompt:
+    """The time ends a question among the worked examples."""
+    draw = Random("timed")
+    talk = [say(role, sentence(draw, 20)) for _ in range(10) for role in ("user", "assistant")]
+    if not mended:
+        talk[4] = say("user", f"{talk[4].parts[0].text} It is {scene.when.isoformat()}")
+    return Prompt(messages=(say("system", intro("timed")), *talk, say("user", scene.asked[-1])))
+
+
+def _two_images(scene: Scene, mended: bool) -> Prompt:
+    images = [Part("image", f"https://pictures.example/{letters(scene.draw, 20)}.png") for _ in range(2)]
+    words = rules("images", 30)
+    return Prompt(
+        messages=(say("system", intro("images")), say("user", *((words, *images) if mended else (*images, words))))
+    )
+
+
+def _rotated(scene: Scene, mended: bool) -> Prompt:
+    """The first worked example is another one each time, under the number of its place on a line of its own."""
+    draw = Random("rotated")
+    found = [f"Input: {sentence(draw)}\nOutput: {sentence(draw, 6)}" for _ in range(9)]
+    turn = 0 if mended else scene.number % 9
+    shown = "\n\n".join(f"Example {k}\n{one}" for k, one in enumerate(found[turn:] + found[:turn], 1))
+    return Prompt(texts=(f"{intro('rotated')}\n\n{shown}\n\nInput: {scene.asked[-1]}\nOutput:",))
+
+
+def _flags(scene: Scene, mended: bool) -> Prompt:
+    """Each of five lines is there or not."""
+    draw = Random("flags")
+    lines = [sentence(draw) for _ in range(5)]
+    shown = "" if mended else "".join(f"\n- {line}" for line in lines if scene.person.random() < 0.5)
+    return Prompt(
+        messages=(say("system", f"{intro('flags')}\n- {sentence(draw)}{shown}\n{rules('flags')}"), *scene.history())
+    )
+
+
+def _some_in_prose(scene: Scene, mended: bool) -> Prompt:
+    """Some requests have a label and a value in running words; nothing says where that ends."""
+    name = "" if mended or scene.draw.random() < 0.4 else f"User {person(scene)} "
+    return Prompt(
+        messages=(say("system", f"{intro('prose')} {name}Be kind. {rules('prose', 60, ' ')}"), *scene.history())
+    )
+
+
 BROKEN = [
     spanned("iso_time", "Current time: {}", lambda s: s.when.isoformat(), "timestamp"),
     spanned("http_time", "Now it is {}.", lambda s: s.when.strftime("%a, %d %b %Y %H:%M:%S GMT"), "timestamp"),
@@ -601,6 +690,27 @@ BROKEN = [
     App("nonce_first", _nonce_first, ("nonce", "uuid", "session_id"), requests=12),
     App("docs_and_talk", _docs_and_talk, ("docs_before_instructions",), turns=5),
     App("five_versions", _versions(5), ("prompt_version",), turns=4),
+    unspaced("chinese_time", "\u73b0\u5728\u662f{}\u3002", lambda s: s.when.strftime("%H\u70b9%M\u5206"), "timestamp"),
+    unspaced(
+        "chinese_date",
+        "\u4eca\u5929\u662f{}\u3002",
+        lambda s: s.when.strftime("%Y\u5e74%m\u6708%d\u65e5"),
+        "date",
+        gap_s=30_000,
+    ),
+    unspaced("chinese_name", "\u5ba2\u6237\uff1a{}\u3002", han_name, "user_name"),
+    spanned("arabic_time", "\u0627\u0644\u0633\u0627\u0639\u0629 {}.", arabic_clock, "timestamp"),
+    spanned("hour_alone", "The hour is {}.", lambda s: str(s.when.hour), "timestamp", requests=90, gap_s=2_400),
+    spanned("day_of_year", "Day {} of the year.", lambda s: s.when.strftime("%j"), "date", gap_s=30_000),
+    spanned("budget", "Tokens left this month: {}.", lambda s: str(90_000 - 137 * s.number), "counter"),
+    spanned("step_of", "Step {} of the plan.", lambda s: f"{s.turn + 1}/9", "counter", turns=9),
+    App("documents_message", _documents_message, ("docs_before_instructions",)),
+    App("few_documents", _few_documents, ("docs_before_instructions",), requests=60),
+    App("time_in_example", _time_in_example, ("timestamp",)),
+    App("two_images", _two_images, ("image_before_text",)),
+    App("rotated", _rotated, ("fewshot_order",)),
+    App("flags", _flags, ("prompt_version",), turns=2),
+    App("some_in_prose", _some_in_prose, ("user_name",), turns=2),
 ]
 
 
@@ -678,6 +788,29 @@ def _canned(scene: Scene, mended: bool) -> Prompt:
     return Prompt(messages=(say("system", intro("canned") + rules("canned")), say("user", asked)))
 
 
+def _canned_long(scene: Scene, mended: bool) -> Prompt:
+    """A few long questions without a full stop, each behind a greeting."""
+    asked = " ".join(Random(scene.draw.randrange(5)).choices(WORDS, k=60))
+    return Prompt(
+        messages=(say("system", intro("canned") + rules("canned")), say("user", f"Hello {person(scene)} {asked}"))
+    )
+
+
+def _store_last(scene: Scene, mended: bool) -> Prompt:
+    """Documents from a small store in the order of their fitness, where they belong: last."""
+    found = "\n\n".join(f"[{k}] {text(Random(f'doc{k}'), 6)}" for k in scene.draw.sample(range(14), 4))
+    return Prompt(
+        messages=(say("system", intro("last")), say("user", f"{rules('last', 20)}\n\n{found}\n\n{scene.asked[-1]}"))
+    )
+
+
+def _text_first(scene: Scene, mended: bool) -> Prompt:
+    """A new text, then a dozen words of instruction."""
+    return Prompt(
+        messages=(say("user", f"{text(scene.draw, 20)}\n\nTranslate the text above into French. Keep all names."),)
+    )
+
+
 def _agent(scene: Scene, mended: bool) -> Prompt:
     """A loop that only appends, with tools."""
     found = tuple(map(json.dumps, tools("agent", 6)))
@@ -706,6 +839,9 @@ CLEAN = [
     App("documents_last", _documents_last),
     App("chapters", _chapters),
     App("canned", _canned),
+    App("canned_long", _canned_long, requests=60),
+    App("store_last", _store_last, requests=60),
+    App("text_first", _text_first),
     App("agent", _agent, turns=8, answer=lambda draw: text(draw, 1)),
     App("regenerated", _regenerated, turns=4),
 ]

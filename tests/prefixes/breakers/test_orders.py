@@ -90,4 +90,6 @@ def test_objects_with_other_values_are_not_the_same():
 
 def test_the_name_of_an_item_is_its_text():
     assert name_of(" 3. the roof ") == "the roof"
+    assert name_of("Example 3\nInput: the roof") == "Input: the roof"
+    assert name_of("3 windows") == "3 windows"
     assert name_of('{"b": 1, "a": 2}') == name_of('{"a": 2, "b": 1}')

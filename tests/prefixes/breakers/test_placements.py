@@ -24,6 +24,15 @@ def test_images_before_other_text_are_data():
     assert image_first(parting(*words)) is None
 
 
+def test_several_images_before_the_same_text_are_known_too():
+    one, other = (Message("user", (Part("image", url), Part("image", url + "2"), Part("text", LONG))) for url in "ab")
+    pictures = [Document("1", 0.0, 1, render(Prompt(messages=(message,)))) for message in (one, other)]
+    assert image_first(parting(*pictures)) == ("image_before_text", ImagesLast())
+    alone = Message("user", (Part("image", "c"), Part("text", LONG)))
+    mixed = parting(pictures[0], Document("1", 0.0, 1, render(Prompt(messages=(alone,)))))
+    assert image_first(mixed) == ("image_before_text", ImagesLast())
+
+
 def test_mended_text_stands_before_images_and_all_else_stays():
     (mended,) = ImagesLast().mend([picture("a")])
     roles = [(bool(segment.marker), segment.role) for segment in mended.segments if segment.role]

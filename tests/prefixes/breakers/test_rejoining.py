@@ -50,3 +50,27 @@ def test_a_question_breaks_nothing():
 def test_pieces_of_roles_that_are_rare_are_counted_among_those_that_have_them():
     documents = [document(("user", "x")), *[document(("system", "A sentence of its own.")) for _ in range(2)]]
     assert constant_pieces(documents, "system") == {"A sentence of its own."}
+
+
+def test_a_long_end_that_few_members_have_is_nobodys_own():
+    canned = "I was told that the delivery would come " * 6
+    documents = [document(("user", f"{name} {canned}")) for name in ("Anna", "Bruno")]
+    strangers = [document(("user", f"Question {k} " + f"about the {k}th thing " * 12)) for k in range(6)]
+    assert end(documents) is not None
+    assert end([documents[0], *strangers, documents[1]]) is None
+
+
+def test_a_message_before_constant_messages_of_the_application_breaks_them():
+    documents = [document(("user", f"Found: {text}"), ("user", RULES), ("user", "x")) for text in ("snow", "rain")]
+    assert end(documents) == len("Found: rain")
+
+
+def test_a_value_in_a_worked_example_breaks_the_examples_behind_it():
+    lead = "An example that all prompts have. The time is "
+    documents = [document(("user", lead + time), ("assistant", RULES), ("user", "x")) for time in ("10:01", "10:02")]
+    assert end(documents) == len(lead + "10:02")
+
+
+def test_the_same_answer_to_another_question_is_no_loss():
+    documents = [document(("user", text), ("tool", RULES), ("user", "x")) for text in ("How much?", "Why so?")]
+    assert end(documents) is None

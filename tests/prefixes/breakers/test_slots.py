@@ -3,7 +3,7 @@ from itertools import pairwise
 import pytest
 
 from proxy.prefixes.breakers.documents import Document, parting
-from proxy.prefixes.breakers.slots import SENTENCE, Slot, paragraph, sentence, slots, value_start, values
+from proxy.prefixes.breakers.slots import SENTENCE, Slot, constant_begin, heading, sentence, slots, value_start, values
 from proxy.prefixes.canon import render
 from tests.prefixes.breakers.apps import rules
 from tests.prefixes.prompts import chat
@@ -89,8 +89,34 @@ def test_a_value_stands_in_a_sentence_or_line(text, value, expected):
 
 def test_a_document_takes_its_heading_along():
     text = "Head.\n\nContext\n[1] words"
-    assert text[paragraph(text, text.index("[1]")) :] == "Context\n[1] words"
-    assert paragraph("Context [1]", 8) == 0
+    assert text[heading(text, text.index("[1]")) :] == "Context\n[1] words"
+    assert heading("Context [1]", 8) == 0
+
+
+def test_a_paragraph_of_words_is_no_heading():
+    text = f"{'Words and words. ' * 9}\n[1] words"
+    assert text[heading(text, text.rindex("words")) :] == "[1] words"
+
+
+def test_a_text_moves_behind_the_constant_lines_that_follow_it():
+    documents = [document(f"Head.\n\nFound:\n{word * 60}\n{RULES}\nQuestion: {word}") for word in ("snow ", "rain ")]
+    first, second = (text_in(one) for one in Slot("system", "Found:\n", "\nService", "reorder").mend(documents))
+    assert first.startswith(f"Head.\n\n\n{RULES}\n\nFound:\n{'snow ' * 60}\nQuestion: snow")
+    assert second.startswith(f"Head.\n\n\n{RULES}\n\nFound:\n{'rain ' * 60}\nQuestion: rain")
+
+
+def test_what_texts_go_on_with_in_the_usual_case_is_constant():
+    assert constant_begin([f"{RULES} a", f"{RULES} b", f"{RULES} c", "other"]) == f"{RULES} "
+    assert constant_begin(["short a", "short b"]) == ""
+    assert constant_begin([RULES]) == ""
+
+
+def test_a_value_goes_as_the_members_read_that_never_had_it():
+    """No full stop ends the label, so the sentence goes on: the members without it say where it ends."""
+    texts = [f"You help. User: {name} Be kind to all.\n{RULES}" for name in ("Anna", "Carl")]
+    slot = Slot("system", "You help. User: ", " Be kind")
+    plain = document(f"You help. Be kind to all.\n{RULES}")
+    assert {text_in(one) for one in slot.mend([*map(document, texts), plain])} == {text_in(plain)}
 
 
 def test_a_long_span_moves_from_the_begin_of_its_paragraph():

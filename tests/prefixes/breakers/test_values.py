@@ -33,6 +33,21 @@ DOCUMENT = " ".join(["words"] * 50)
         (seen("2026\u5e743\u67082\u65e5", "2026\u5e743\u67083\u65e5"), "date"),
         (seen("1", "2", "3", "4"), "counter"),
         (seen("1", "1", "2", "2", talks=(1, 2, 1, 2)), "counter"),
+        (seen("2/12", "3/12", "4/12", "5/12", label="Step "), "counter"),
+        (seen("19910", "19850", "19790", label="Tokens left: "), "counter"),
+        (seen("2026-00911", "2026-00912", "2026-00913", label="Ticket "), "counter"),
+        (seen("61", "61", "62", "62", "63", every_s=12 * HOUR, label="Day "), "date"),
+        (seen("\u0661\u0660:\u0661\u0665", "\u0661\u0661:\u0661\u0665"), "timestamp"),
+        (seen("\u661f\u671f\u4e00", "\u661f\u671f\u4e00", "\u661f\u671f\u4e8c", every_s=12 * HOUR), "date"),
+        (seen(*"aabbccdd" * 6, every_s=HOUR * 3), "timestamp"),
+        (seen("81.20 EUR", "79.10 EUR", "83.55 EUR", "80.01 EUR"), "other"),
+        (seen("47.10213, 8.55312", "12.04410, -77.01231", "5.60372, -0.18696"), "other"),
+        (seen("0.8372837261523", "0.1672837261555", "0.92736482736"), "nonce"),
+        (seen("birch-delta-flint", "amber-robin-tulip", "olive-quartz-zebra", label="nonce: "), "nonce"),
+        (seen("Oslo, north", "Lima, centre", "Cairo, harbour", label="Place: "), "other"),
+        (seen("\u738b\u5c0f\u660e", "\u674e\u4e3d\u534e", "\u5f20\u4f1f"), "user_name"),
+        (seen("a b c\n- d e f.", "d e f", "a b c", "g h i\n- d e f", "a b c\n- g h i"), "prompt_version"),
+        (seen(*["\u9662" * 90 + str(k) for k in range(9)]), "docs_before_instructions"),
         (seen(*UUIDS), "uuid"),
         (seen("01J9ZQ4T7K3M5N6P8R9S0T1V2W", "01J9ZQ4T7K3M5N6P8R9S0T1V2X"), "uuid"),
         (seen(*HEX, label="Request: "), "uuid"),
@@ -62,6 +77,11 @@ def test_a_value_is_known_by_its_form_and_by_how_it_changes(values, kind):
 def test_a_prompt_that_was_edited_will_not_vary_again():
     assert not recurs(seen("never promise a refund", "refunds need approval", "refunds are fine"))
     assert not recurs(seen("the same", "the same"))
+
+
+def test_what_is_new_each_day_will_be_new_tomorrow():
+    assert recurs(seen("81.2 a", "81.2 a", "79.1 a", "79.1 a", "83.5 a", every_s=12 * HOUR))
+    assert not recurs(seen("81.2 a", "81.2 a", "81.2 a", "79.1 a", "83.5 a", every_s=12 * HOUR))
 
 
 def test_what_a_program_writes_what_comes_back_and_what_is_many_will():

@@ -1,0 +1,47 @@
+"""How scripts write: words with and without blanks between them, ends of sentences, figures.
+
+Chinese, Japanese, Thai and their neighbours set no blanks, so a word there is two letters: enough to tell texts apart.
+"""
+
+import re
+from unicodedata import digit
+
+UNSPACED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u2fdf\u3041-\u30ff\u3400-\u9fff\uf900-\ufaff\uff66-\uff9f"
+    "\U00020000-\U0003ffff"
+)
+"""Letters of scripts without blanks, as a class of a pattern: Thai, Lao, Burmese, Khmer, kana, Han."""
+
+WORD = re.compile(f"[^\\W{UNSPACED}]+|[{UNSPACED}]{{1,2}}")
+"""A word, or two letters where words are not set apart."""
+
+FULL_STOPS = "\u3002\uff01\uff1f\u0964\u06d4"
+"""Signs that end a sentence without a blank behind them: of Chinese and Japanese, Hindi, Urdu."""
+
+_UNSPACED = re.compile(f"[{UNSPACED}]")
+_UNITS = "\u5e74\u6708\u65e5\u53f7\u865f\u6642\u65f6\u70b9\u9ede\u5206\u79d2"
+"""Year, month, day (three ways), hour (four ways), minute, second, each behind its figure."""
+_FIGURE = re.compile(r"\d")
+_OPENING = "=([{<>\"'|\u201c\u2018\u00ab\u201e\uff08\u300c\u3010\u300a\uff1a\uff0c"
+
+
+def inside_word(text: str, at: int) -> bool:
+    """Whether a place stands between two letters of one word."""
+    around = text[max(0, at - 1) : at + 1]
+    return len(around) > 1 and around.isalnum() and _UNSPACED.search(around) is None
+
+
+def begins_value(text: str, at: int) -> bool:
+    """Whether a value may begin at a place: behind a blank, an opening sign, a label, or letters that are set apart by
+    nothing."""
+    before, behind = text[at - 1 : at], text[at : at + 1]
+    if before == ":":
+        return behind != "/" and not (behind.isdigit() and text[at - 2 : at - 1].isdigit())
+    if _UNSPACED.match(before):
+        return not (before in _UNITS and text[at - 2 : at - 1].isdigit())
+    return before.isspace() or before in _OPENING
+
+
+def figures(text: str) -> str:
+    """A text with the figures of every script as 0 to 9."""
+    return text if text.isascii() else _FIGURE.sub(lambda found: str(digit(found.group())), text)

@@ -1,0 +1,46 @@
+import pytest
+
+from proxy.prefixes.breakers.writing import WORD, begins_value, figures, inside_word
+
+
+def test_words_are_told_apart_in_scripts_that_set_no_blanks():
+    assert WORD.findall("at 10:15, caf\u00e9") == ["at", "10", "15", "caf\u00e9"]
+    assert WORD.findall("\u5ba2\u6237\u738b\u5c0f\u660e3\u53f7") == [
+        "\u5ba2\u6237",
+        "\u738b\u5c0f",
+        "\u660e",
+        "3",
+        "\u53f7",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "at", "inside"),
+    [("word", 2, True), ("word", 0, False), ("word", 4, False), ("a b", 1, False), ("\u5ba2\u6237", 1, False)],
+    ids=["word", "begin", "end", "blank", "no-blanks"],
+)
+def test_a_place_is_inside_a_word_or_not(text, at, inside):
+    assert inside_word(text, at) == inside
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("at 10:15", "10:15"),
+        ("id=4c21", "4c21"),
+        ("user:anna", "anna"),
+        ("<s>4c21</s>", "4c21</s>"),
+        ("see https://a.example/1", "https://a.example/1"),
+        ("\u4eca\u5929\u662f2026\u5e743\u67082\u65e5", "2026\u5e743\u67082\u65e5"),
+        ("\u5ba2\u6237\uff1aAnna", "Anna"),
+    ],
+    ids=["blank", "equals", "label", "element", "address", "chinese-date", "wide-colon"],
+)
+def test_a_value_begins_behind_what_sets_it_apart(text, value):
+    last = max(at for at in range(1, len(text) - 3) if begins_value(text, at))
+    assert text[last:] == value
+
+
+def test_figures_of_every_script_are_read():
+    assert figures("\u0661\u0660:\u0661\u0665") == "10:15"
+    assert figures("10:15") == "10:15"
