@@ -22,7 +22,7 @@ STANDARD = ("bom", "unicode_norm", "trailing_space", "whitespace")
 """Kinds whose form is a fit text itself, for texts that differ in more than their form."""
 
 _BOM = re.compile("[\ufeff\u200b\u2060]")
-_TRAILING = re.compile(r"[^\S\r\n]+(?=\r?\n|\Z)")
+_TRAILING = re.compile(r"(?<![^\S\r\n])[^\S\r\n]+(?=\r?\n|\Z)")
 _BLANKS = (
     (re.compile(r"\r\n?"), "\n"),
     (re.compile(r"[^\S\n]+"), " "),

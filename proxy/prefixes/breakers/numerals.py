@@ -17,6 +17,9 @@ SMALL = 1_000
 MINUTES, HOURS = 5, 4
 """Different numbers that must be seen before they are taken for minutes, for hours: fewer agree by chance."""
 
+TURNS = 4
+"""Different numbers from 1 on that are turns, not two or three variants."""
+
 ZONES = range(-12, 15)
 """Hours by which somebody's day may differ from the one of Greenwich."""
 
@@ -55,6 +58,16 @@ def one_way(numbers: Numbers, keys: Sequence[object]) -> bool:
         other += abs(step) > SMALL
         last[keys[index]] = number
     return (up > 0 and up >= 4 * (down + other)) or (down > 1 and down >= 4 * (up + other))
+
+
+def counts_turns(numbers: Numbers) -> bool:
+    """Small numbers from 1 on (or 0) without a gap, the smaller ones no less often, nearly: turns of conversations."""
+    counts = Counter(number for _, number in numbers)
+    first, last = min(counts), max(counts)
+    if first > 1 or last - first + 1 != len(counts) or len(counts) < TURNS:
+        return False
+    early = sum(count for number, count in counts.items() if 2 * number <= first + last)
+    return 2 * early > len(numbers)
 
 
 def tells_time(numbers: Numbers, times_s: Sequence[float]) -> bool:

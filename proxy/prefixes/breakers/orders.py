@@ -124,9 +124,9 @@ def name_of(item: str) -> str:
 def permuted(one: str, other: str, char: int, separator: str) -> bool:
     """From the item at `char` on two texts have items in common, half of their length, in another order."""
     mine, theirs = (_behind(text, char, separator) for text in (one, other))
-    order = {name: place for place, name in enumerate(theirs)}
-    ranks = [order[name] for name in mine if name in order]
-    if len(set(ranks)) < SHARED or ranks == sorted(ranks):
+    order = {name: place for place, name in enumerate(dict.fromkeys(theirs))}
+    ranks = [order[name] for name in dict.fromkeys(mine) if name in order]
+    if len(ranks) < SHARED or ranks == sorted(ranks):
         return False
     shared = sum(len(name) for name in set(mine) & set(theirs))
     return 2 * shared >= sum(len(name) for name in set(mine))

@@ -35,7 +35,7 @@ RANDOM = re.compile(
     r"(?=[A-Za-z0-9_+/=-]*\d)(?=[A-Za-z0-9_+/=-]*[A-Za-z])[A-Za-z0-9_+/=-]{4,}|\b\d{5,}\b|\b[0-9a-f]{6,}\b"
     r"|[A-Za-z]{12,}"
 )
-CODE = re.compile(r"\W*[A-Za-z0-9_-]{4,64}\W*")
+CODE = re.compile(r"[^\w-]*[A-Za-z0-9_-]{4,64}[^\w-]*")
 NAME = re.compile(r"[^\W\d_]+(?:[-'\u2019.][^\W\d_]+)*\.?")
 MEASURE = re.compile(r"[^\w.]*\d{1,4}\.\d{1,9}(?:\W+\d{1,4}(?:\.\d{1,9})?)*\W*[^\W\d_]{0,4}\W*")
 """A decimal number or several of them, a unit behind: a price, a place on the earth. No more than nine places."""
@@ -53,7 +53,7 @@ OWNER_LABEL = re.compile(
     r"\b(?:user|customer|client|patient|member|account)\W{0,3}(?:id|no|number|name)?\W{0,3}\Z", re.I
 )
 PERSON_LABEL = re.compile(
-    r"user|name|customer|client|patient|member|account|agent|talking|speaking|falando|mit |kunde|hablando|parlez"
+    r"user|name|customer|client|patient|member|talking|speaking|falando|mit |kunde|hablando|parlez"
     r"|\u5ba2|\u7528\u6237|\u7528\u6236|\u987e|\u59d3\u540d|\u540d\u524d|\u6c0f\u540d|\u5bf9\u8bdd"
     r"|\u0639\u0645\u064a\u0644|\u0645\u0633\u062a\u062e\u062f\u0645|\u062a\u062a\u062d\u062f\u062b|\u0627\u0633\u0645"
     r"|\u043a\u043b\u0438\u0435\u043d\u0442|\u043f\u043e\u043b\u044c\u0437\u043e\u0432\u0430\u0442|\u0438\u043c\u044f",
@@ -61,16 +61,25 @@ PERSON_LABEL = re.compile(
 )
 """Customer, user, name, `you are talking to`: in English, Portuguese, German, Spanish, French; in Chinese and Japanese;
 in Arabic; in Russian."""
-THING_LABEL = re.compile(
+_THINGS = (
     r"(?:place|city|town|region|country|location|site|store|branch|plan|tier|product|page|topic|language|tone|weather"
-    r"|cidade|ciudad|ville|pa[\u00eds]s|ort|stadt)\b[^.\n]{0,24}\Z",
-    re.I,
+    r"|cidade|ciudad|ville|pa[\u00eds]s|ort|stadt)\b"
 )
+THING_LABEL = re.compile(_THINGS + r"[^.\n]{0,24}\Z", re.I)
 """What stands behind it has a name, too, but is nobody."""
+THING_BEHIND = re.compile(r"\W{0,3}" + _THINGS, re.I)
+"""So does what stands before it."""
+MAIL = re.compile(r"(?<![\w.+-])[\w.+-]{1,64}@")
 
 
 MIXED = 0.4
 """Changes of case per letter from which on letters are mixed by chance: half in base 64, a third in `CamelCase`."""
+
+LONGEST_ID = 256
+"""Characters of an id, at most."""
+
+LONGEST_MEASURE = 64
+"""Characters of a measure, at most."""
 
 SHORT = 8
 """Letters of a name in a script without cases, at most: others are phrases."""
@@ -78,7 +87,12 @@ SHORT = 8
 
 def is_scrambled(text: str) -> bool:
     """Letters and digits mixed, or long digits: nobody's word."""
-    return len(text.split()) <= 4 and any(_is_random(word) for word in RANDOM.findall(text))
+    return len(text) <= LONGEST_ID and len(text.split()) <= 4 and any(_is_random(word) for word in RANDOM.findall(text))
+
+
+def is_measure(text: str) -> bool:
+    """A decimal number or several, with a unit."""
+    return len(text) <= LONGEST_MEASURE and MEASURE.fullmatch(text) is not None
 
 
 def _is_random(word: str) -> bool:

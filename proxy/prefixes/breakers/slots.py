@@ -13,7 +13,7 @@ from itertools import pairwise
 from proxy.prefixes.breakers.documents import Document, Parting, agreement
 from proxy.prefixes.breakers.rejoining import ENOUGH, Rejoining
 from proxy.prefixes.breakers.values import Values
-from proxy.prefixes.breakers.writing import FULL_STOPS, begins_value
+from proxy.prefixes.breakers.writing import FULL_STOPS, begins_value, ends_value
 
 CONTEXT = 32
 """Characters kept on either side: long enough to be unique in a prompt."""
@@ -157,10 +157,10 @@ def _shared_ends(texts: Sequence[str]) -> tuple[int, int]:
     one, other = min(texts, default=""), max(texts, default="")
     if one == other:
         return 0, 0
-    begin = one.rfind(" ", 0, agreement(one, other)) + 1
+    begin = next((at for at in range(agreement(one, other), 0, -1) if begins_value(one, at)), 0)
     turned = [text[begin:][::-1] for text in texts]
     end = agreement(min(turned), max(turned))
-    return begin, max(turned[0].rfind(blank, 0, end) + 1 for blank in " \n")
+    return begin, next((size for size in range(end, 0, -1) if ends_value(one, len(one) - size)), 0)
 
 
 def _text(document: Document, span: Span | None) -> str:

@@ -14,6 +14,7 @@ from itertools import pairwise
 from proxy.prefixes.breakers.numerals import (
     changes_daily,
     columns,
+    counts_turns,
     new_each_day,
     one_number,
     one_way,
@@ -25,17 +26,19 @@ from proxy.prefixes.breakers.shapes import (
     CODE,
     EPOCH,
     FIGURES,
-    MEASURE,
+    MAIL,
     NAMED_DAY,
     NONCE_LABEL,
     OWNER_LABEL,
     PERSON_LABEL,
     REQUEST_LABEL,
     SESSION_LABEL,
+    THING_BEHIND,
     THING_LABEL,
     ULID,
     UUID,
     WORDY,
+    is_measure,
     is_person,
     is_scrambled,
 )
@@ -104,6 +107,11 @@ class Values:
         found = ((pattern.search(wide), len(text)) for text, wide in seen)
         return sum(match is not None and match.start() < max(1, size) for match, size in found) >= 0.8 * len(seen)
 
+    def share_behind(self, pattern: "re.Pattern[str]") -> float:
+        """The share of different values that are followed by this."""
+        seen = set(zip(self.texts, self.wide, strict=True))
+        return sum(1 for text, wide in seen if pattern.match(wide[len(text) :])) / len(seen)
+
     def steady(self, keys: Sequence[object]) -> bool:
         """Within a key (a day, a conversation) the value stays nearly always."""
         last: dict[object, str] = {}
@@ -144,7 +152,7 @@ def _most(pattern: "re.Pattern[str]") -> Callable[[Values], bool]:
 
 
 def _is_id(values: Values) -> bool:
-    if values.share(MEASURE.fullmatch) >= 0.8:
+    if values.share(is_measure) >= 0.8:
         return False
     formed = values.share(lambda text: UUID.search(text) or ULID.search(text) or is_scrambled(text)) >= 0.8
     return formed or _coded(values)
@@ -180,13 +188,15 @@ def _date(values: Values) -> bool:
         return True
     if any(tells_day(numbers, values.times_s) for numbers in columns(values.texts)):
         return True
-    words = values.share(NAMED_DAY.fullmatch) >= 0.8 or (values.begin(WORDY) and not values.share(MEASURE.fullmatch))
+    words = values.share(NAMED_DAY.fullmatch) >= 0.8 or (values.begin(WORDY) and not values.share(is_measure))
     return words and changes_daily(values.texts, values.times_s)
 
 
 def _is_counter(values: Values) -> bool:
     numbers = None if _most(UUID)(values) else one_number(values.texts)
-    return numbers is not None and (one_way(numbers, values.talks) or one_way(numbers, [0] * len(values.texts)))
+    if numbers is None:
+        return False
+    return one_way(numbers, values.talks) or one_way(numbers, [0] * len(values.texts)) or counts_turns(numbers)
 
 
 def _session(values: Values) -> bool:
@@ -217,9 +227,9 @@ def _owner(values: Values) -> bool:
 
 
 def _name(values: Values) -> bool:
-    if values.share(lambda text: "@" in text) >= 0.8:
+    if values.share(lambda text: "@" in text) >= 0.8 or values.begin(MAIL):
         return True
-    if THING_LABEL.search(values.label):
+    if THING_LABEL.search(values.label) or values.share_behind(THING_BEHIND) >= 0.8:
         return False
     labelled = PERSON_LABEL.search(values.label) and values.share(lambda text: len(text.split()) <= NAME_WORDS) >= 0.8
     return bool(labelled) or values.share(lambda text: is_person(text, NAME_WORDS)) >= 0.8
@@ -231,7 +241,8 @@ def _version(values: Values) -> bool:
         return True
     found = [{line.strip(BULLETS) for line in text.split("\n")} - {""} for text in set(values.texts)]
     counts = Counter(line for lines in found for line in lines)
-    return 1 < len(counts) <= FEW and min(counts.values()) > 1
+    pool = {line for line, count in counts.items() if count > 1 and len(WORD.findall(line)) < LONG_WORDS}
+    return 1 < len(pool) <= FEW and sum(lines <= pool for lines in found) >= 0.8 * len(found)
 
 
 def _document(values: Values) -> bool:

@@ -42,6 +42,12 @@ def begins_value(text: str, at: int) -> bool:
     return before.isspace() or before in _OPENING
 
 
+def ends_value(text: str, at: int) -> bool:
+    """Whether a value may end at a place: before a blank, or before letters that are set apart by nothing."""
+    behind = text[at : at + 1]
+    return behind.isspace() or (_UNSPACED.match(behind) is not None and not text[at - 1 : at].isdigit())
+
+
 def figures(text: str) -> str:
     """A text with the figures of every script as 0 to 9."""
     return text if text.isascii() else _FIGURE.sub(lambda found: str(digit(found.group())), text)

@@ -61,3 +61,7 @@ def test_numbers_take_the_usual_form_line_by_line():
     texts = ["1.500,00 euros\nx", "1,500.00 euros\ny", "1,500.00 euros\nz"]
     mended = OneForm("locale_number", "system").mend([document(text) for text in texts])
     assert text_in(mended[0]) == "1,500.00 euros\nx"
+
+
+def test_a_long_run_of_blanks_costs_little():
+    assert form_of("a" + " " * 200_000 + "b", "a" + " " * 200_000 + "c") is None

@@ -3,6 +3,7 @@ import pytest
 from proxy.prefixes.breakers.numerals import (
     changes_daily,
     columns,
+    counts_turns,
     new_each_day,
     one_number,
     one_way,
@@ -45,6 +46,13 @@ def test_one_number_varies_and_the_rest_stays():
 )
 def test_a_counter_goes_one_way_by_small_steps(found, keys, counts):
     assert one_way(numbers(*found), keys) == counts
+
+
+def test_small_numbers_from_one_on_count_turns():
+    assert counts_turns(numbers(1, 1, 2, 1, 3, 2, 4, 3))
+    assert not counts_turns(numbers(1, 2, 3, 3, 2, 1))
+    assert not counts_turns(numbers(1, 2, 4, 5, 1, 2))
+    assert not counts_turns(numbers(1, 4, 4, 3, 2, 4, 3))
 
 
 def test_a_number_that_goes_with_the_clock_tells_time():

@@ -93,3 +93,8 @@ def test_the_name_of_an_item_is_its_text():
     assert name_of("Example 3\nInput: the roof") == "Input: the roof"
     assert name_of("3 windows") == "3 windows"
     assert name_of('{"b": 1, "a": 2}') == name_of('{"a": 2, "b": 1}')
+
+
+def test_an_item_that_comes_twice_is_in_no_other_order():
+    lines = [*ITEMS, ITEMS[1]]
+    assert not permuted("\n\n".join(["at 10:01", *lines]), "\n\n".join(["at 10:02", *lines]), 5, "\n\n")

@@ -33,6 +33,9 @@ DOCUMENT = " ".join(["words"] * 50)
         (seen("2026\u5e743\u67082\u65e5", "2026\u5e743\u67083\u65e5"), "date"),
         (seen("1", "2", "3", "4"), "counter"),
         (seen("1", "1", "2", "2", talks=(1, 2, 1, 2)), "counter"),
+        (seen("1", "1", "2", "1", "3", "2", "4", label="Turn "), "counter"),
+        (seen("free", "team", "trial", "starter", label="The account of the user has the ", behind=" plan."), "other"),
+        (seen("anna.l", "bruno.k", "carla.b", behind="@mail.example"), "user_name"),
         (seen("2/12", "3/12", "4/12", "5/12", label="Step "), "counter"),
         (seen("19910", "19850", "19790", label="Tokens left: "), "counter"),
         (seen("2026-00911", "2026-00912", "2026-00913", label="Ticket "), "counter"),
@@ -72,6 +75,13 @@ DOCUMENT = " ".join(["words"] * 50)
 )
 def test_a_value_is_known_by_its_form_and_by_how_it_changes(values, kind):
     assert kind_of(values) == kind
+
+
+@pytest.mark.parametrize(
+    "text", ["-" * 100_000 + "\u00e9", "_" * 100_000, "1.1" + " " * 100_000 + "words", "9" * 100_000]
+)
+def test_text_that_is_made_to_be_slow_is_not(text):
+    assert kind_of(seen(text, text + "a", text + "b"))
 
 
 def test_a_prompt_that_was_edited_will_not_vary_again():

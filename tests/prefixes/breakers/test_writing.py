@@ -1,6 +1,6 @@
 import pytest
 
-from proxy.prefixes.breakers.writing import WORD, begins_value, figures, inside_word
+from proxy.prefixes.breakers.writing import WORD, begins_value, ends_value, figures, inside_word
 
 
 def test_words_are_told_apart_in_scripts_that_set_no_blanks():
@@ -44,3 +44,11 @@ def test_a_value_begins_behind_what_sets_it_apart(text, value):
 def test_figures_of_every_script_are_read():
     assert figures("\u0661\u0660:\u0661\u0665") == "10:15"
     assert figures("10:15") == "10:15"
+
+
+def test_a_value_ends_before_a_blank_or_before_letters_without_blanks():
+    assert ends_value("Anna now", 4)
+    assert ends_value("Anna\u5bf9\u8bdd", 4)
+    assert not ends_value("10:15", 2)
+    assert not ends_value("3\u65e5", 1)
+    assert not ends_value("Anna", 4)
