@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from proxy.prefixes.breakers.documents import Document, latest
-from proxy.prefixes.breakers.families import OTHER, Families, Family
+from proxy.prefixes.breakers.families import OTHER, Families, Family, Sketch
 from proxy.prefixes.breakers.finder import LEAST_REQUESTS, Breaker, Finder
 from proxy.prefixes.canon import Encode, render
 from proxy.prefixes.chains import Chains, root_of
@@ -137,7 +137,7 @@ class Search:
             one.fresh = 0
         first = pool[0]
         documents = sorted((document for one in pool for document in one.documents), key=lambda one: one.at_s)
-        family = Family(OTHER, first.family.root, frozenset())
+        family = Family(OTHER, first.family.root, Sketch())
         self._stray[family.root] = Filed(family, first.engine, first.model, deque(documents, maxlen=KEPT))
         return self._stray[family.root]
 

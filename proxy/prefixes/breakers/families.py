@@ -3,20 +3,25 @@
 The head of a prompt (system prompt and tools, else the leading text) becomes a sketch: the smallest hashes of its runs
 of words (bottom-k MinHash, Broder 1997). Two heads are of one family when a good part of these agree: a time stamp,
 another order or another line end change few of them, another application changes nearly all.
+
+Runs of two lengths are asked. Short ones survive where examples change places; but phrases that come back with other
+numbers have many in common. Long ones are proof where they agree, so there a smaller part is enough: documents before
+the instructions may be longer than these.
 """
 
 from collections import Counter, OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from typing import NamedTuple
 from unicodedata import normalize
 
 from proxy.prefixes.breakers.documents import head_of, lead_of, shingles
 from proxy.prefixes.canon import Segment
 from proxy.prefixes.chains import Generations
 
-RUN = 6
-"""Words a shingle: long enough that two texts with the same phrases and other numbers share few."""
+RUN, LONG_RUN = 6, 12
+"""Words a shingle: long enough that two texts with the same phrases and other numbers share few, or nearly none."""
 
 SKETCH = 64
 """Hashes kept of a head: the standard error of the likeness is under .06."""
@@ -25,14 +30,30 @@ ALIKE = 0.44
 """Heads of one family share at least this part: variants of one prompt share over .8, examples in another order .7;
 different prompts made of the same phrases share up to .4."""
 
+ALIKE_LONG = 0.28
+"""Or this part of their long runs: of different prompts made of the same phrases .2 at most, of prompts of which one
+half is documents a third."""
+
 LONGEST_HEAD = 40_000
-"""Characters of a head that are read, and of its normal form, which may be longer."""
+"""Characters of a head that are read."""
 
 MOST = 512
 """Families kept; what is asked for least recently is forgotten and its next prompt starts a family anew."""
 
 OTHER = "other"
 """Where prompts go that have no head at all."""
+
+
+class Sketch(NamedTuple):
+    """The smallest hashes of a head's runs of words."""
+
+    short: frozenset[int] = frozenset()
+    long: frozenset[int] = frozenset()
+
+    @property
+    def items(self) -> frozenset[int]:
+        """All of them."""
+        return self.short | self.long
 
 
 @dataclass(slots=True)
@@ -42,7 +63,7 @@ class Family:
     name: str
     """A keyed hash; no text."""
     root: int
-    sketch: frozenset[int]
+    sketch: Sketch
     requests: int = 0
     tokens: int = 0
     hits: int = 0
@@ -51,10 +72,15 @@ class Family:
     """Requests that could reuse anything."""
 
 
-def sketch_of(segments: Sequence[Segment]) -> frozenset[int]:
+def sketch_of(segments: Sequence[Segment]) -> Sketch:
     """The sketch of a prompt's head."""
-    text = normalize("NFKC", head_of(segments)[:LONGEST_HEAD])[:LONGEST_HEAD]
-    return frozenset(sorted(shingles(text, RUN))[:SKETCH])
+    text = normalize("NFKC", head_of(segments)[:LONGEST_HEAD])
+    return Sketch(*(frozenset(sorted(shingles(text, run))[:SKETCH]) for run in (RUN, LONG_RUN)))
+
+
+def alike(one: Sketch, other: Sketch) -> float:
+    """How much two heads have in common; from 1 on they are of one family."""
+    return max(likeness(one.short, other.short) / ALIKE, likeness(one.long, other.long) / ALIKE_LONG)
 
 
 def likeness(one: frozenset[int], other: frozenset[int]) -> float:
@@ -73,9 +99,9 @@ class Families:
     most: int = MOST
     _known: OrderedDict[str, Family] = field(default_factory=OrderedDict)
     _index: dict[int, set[str]] = field(default_factory=dict)
-    _sketches: Generations[frozenset[int]] = field(default_factory=lambda: Generations(MOST))
+    _sketches: Generations[Sketch] = field(default_factory=lambda: Generations(MOST))
 
-    def _sketch(self, segments: Sequence[Segment]) -> frozenset[int]:
+    def _sketch(self, segments: Sequence[Segment]) -> Sketch:
         """The sketch of a prompt's head; of a head that was seen before, the one made then."""
         lead = hash(lead_of(segments))
         sketch = self._sketches.get(lead)
@@ -91,28 +117,28 @@ class Families:
         self._known.move_to_end(family.name)
         return family
 
-    def _nearest(self, root: int, sketch: frozenset[int]) -> Family | None:
-        votes = Counter(name for item in sketch for name in self._index.get(item, ()))
+    def _nearest(self, root: int, sketch: Sketch) -> Family | None:
+        votes = Counter(name for item in sketch.items for name in self._index.get(item, ()))
         best, most = None, 0.0
         for name, _ in votes.most_common(8):
             family = self._known[name]
-            like = likeness(sketch, family.sketch) if family.root == root else 0.0
+            like = alike(sketch, family.sketch) if family.root == root else 0.0
             if like > most:
                 best, most = family, like
-        return best if most >= ALIKE else None
+        return best if most >= 1 else None
 
-    def _found(self, root: int, sketch: frozenset[int]) -> Family:
-        digest = blake2b(repr((root, sorted(sketch))).encode(), digest_size=6, key=self.secret[:64])
+    def _found(self, root: int, sketch: Sketch) -> Family:
+        digest = blake2b(repr((root, sorted(sketch.short))).encode(), digest_size=6, key=self.secret[:64])
         family = Family("f" + digest.hexdigest(), root, sketch)
         self._known[family.name] = family
-        for item in sketch:
+        for item in sketch.items:
             self._index.setdefault(item, set()).add(family.name)
         if len(self._known) > self.most:
             self._forget(self._known.popitem(last=False)[1])
         return family
 
     def _forget(self, family: Family) -> None:
-        for item in family.sketch:
+        for item in family.sketch.items:
             names = self._index[item]
             names.discard(family.name)
             if not names:

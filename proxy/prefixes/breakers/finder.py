@@ -178,8 +178,7 @@ def _rivals(found: Sequence[Proposal]) -> list[Proposal]:
 
 
 def gain(fix: str, before: Outcome, after: Outcome) -> int:
-    """Tokens saved. A span that moves has still to be computed, so there only reuse counts, wherever it went."""
-    reused = sum(after.reuse) - sum(before.reuse)
+    """Tokens saved. A span that moves has still to be computed, so there only reuse counts."""
     if fix == "move":
-        return reused
-    return min(reused, before.fresh - after.fresh) if fix == "reorder" else before.fresh - after.fresh
+        return sum(after.reuse) - sum(before.reuse)
+    return before.fresh - after.fresh

@@ -3,11 +3,12 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 
 from proxy.prefixes.breakers.documents import Document, Parting, Repair, agreement
 from proxy.prefixes.breakers.orders import POOL
-from proxy.prefixes.canon import IMAGE, MARKERS, Segment
+from proxy.prefixes.breakers.talks import turns
+from proxy.prefixes.canon import CLOSE, IMAGE, MARKERS, OPEN, Segment
 
 ENOUGH = 160
 """Characters of the same text behind an image for its place to matter: about 40 tokens, more than two blocks."""
@@ -26,16 +27,16 @@ def image_first(parting: Parting) -> tuple[str, Repair] | None:
 
 
 def _behind_images(document: Document, index: int) -> Segment:
-    """The segment from an index on that is no image."""
+    """The segment from an index on that is no image; behind the last one of a message, what the next message says."""
     segments = document.whole()
     while segments[index].marker == MARKERS[IMAGE]:
         index += 2
-    return segments[index]
+    return segments[index] if segments[index].role else next((one for one in segments[index:] if one.role), CLOSE)
 
 
 @dataclass(frozen=True, slots=True)
 class ImagesLast:
-    """Puts the images of each message behind its text."""
+    """Puts the images of each message behind its text; of a message without text, behind the text of the next one."""
 
     fix = "reorder"
 
@@ -49,17 +50,21 @@ class ImagesLast:
 
 
 def _images_last(document: Document) -> Document:
+    lead, talk = turns(document.segments)
     segments: list[Segment] = []
     images: list[Segment] = []
-    for before, segment in zip((Segment(""), *document.segments), document.segments, strict=False):
-        if MARKERS[IMAGE] in (segment.marker, before.marker):
-            images.append(segment)
-        elif segment.role:
-            segments.append(segment)
-        else:
-            segments += [*images, segment]
+    found = [*lead, *talk]
+    for turn, following in zip_longest(found, found[1:]):
+        *opening, close, line = turn.segments
+        frame, content = opening[:2], opening[2:]
+        pictures = [before.marker == MARKERS[IMAGE] or one.marker for before, one in pairwise((OPEN, *content))]
+        images += [one for one, is_image in zip(content, pictures, strict=True) if is_image]
+        segments += [*frame, *(one for one, is_image in zip(content, pictures, strict=True) if not is_image)]
+        if following is None or not all(pictures) or following.role != turn.role:
+            segments += images
             images = []
-    return replace(document, segments=tuple(segments))
+        segments += [close, line]
+    return replace(document, segments=(*segments, *document.segments[-2:]))
 
 
 def other_turns(parting: Parting) -> tuple[str, Repair] | None:

@@ -2,14 +2,14 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from proxy.prefixes.breakers.documents import Document, Parting, Repair, parting
 from proxy.prefixes.breakers.forms import another_form
 from proxy.prefixes.breakers.histories import HistoryKept, changes
 from proxy.prefixes.breakers.orders import other_order
 from proxy.prefixes.breakers.placements import image_first, other_turns
-from proxy.prefixes.breakers.slots import slots, values
+from proxy.prefixes.breakers.slots import TextBehind, slots, values
 from proxy.prefixes.breakers.talks import Link, conversations, links
 from proxy.prefixes.breakers.values import kind_of, recurs
 
@@ -94,5 +94,6 @@ def _slots(documents: Sequence[Document], partings: Sequence[Parting], talks: Se
         seen = values(documents, slot, talks)
         if seen.texts and recurs(seen):
             kind = kind_of(seen)
-            repair = replace(slot, fix="reorder") if kind == "docs_before_instructions" else slot
+            constant = slot.constant_behind(documents) if kind == "docs_before_instructions" else ""
+            repair = TextBehind(slot, constant) if constant else slot
             yield _proposal(documents, kind, repair, group, tuple(dict.fromkeys(seen.texts))[:SHOWN])

@@ -20,10 +20,13 @@ ENOUGH = 160
 REPLIES = ("assistant", "tool")
 """Roles that answer what stands before them."""
 
+WORD_MOST = 32
+"""Characters of a word, at most."""
+
 PIECE = 12
 """Pieces of text shorter than this say nothing."""
 
-_PIECES = re.compile(f"(?<=[\n.!?:;\uff1b\u061f{FULL_STOPS}])")
+_PIECES = re.compile(rf"(?<=[\n\uff1b{FULL_STOPS}])|(?<=[.!?:;\u061f])(?!\w)")
 
 
 class Rejoining:
@@ -39,9 +42,10 @@ class Rejoining:
     def end(self, parting: Parting) -> int | None:
         """The character of the later prompt's segment where common text begins again; None: nowhere."""
         mine, other = parting.mine.text, parting.other.text
-        for piece, at in _pieces(mine, parting.char):
-            if piece in self._pieces_of(parting.mine.role) and (there := other.find(piece, parting.char)) >= 0:
-                return _word_end(mine, _back(mine, other, at, there, parting.char))
+        begin = _word_begin(mine, other, parting.char)
+        for piece, at in _pieces(mine, begin):
+            if piece in self._pieces_of(parting.mine.role) and (there := other.find(piece, begin)) >= 0:
+                return _word_end(mine, _back(mine, other, at, there, begin))
         tail = agreement(mine[parting.char :][::-1], other[parting.char :][::-1])
         if tail >= ENOUGH and mine[-ENOUGH:] in self._endings_of(parting.mine.role):
             return _word_end(mine, len(mine) - tail)
@@ -103,6 +107,14 @@ def _back(mine: str, other: str, here: int, there: int, least: int) -> int:
     while here > least and there > least and mine[here - 1] == other[there - 1]:
         here, there = here - 1, there - 1
     return here
+
+
+def _word_begin(mine: str, other: str, at: int) -> int:
+    """The begin of the words in which two texts part: a word may begin like a value that only one of them has."""
+    least = max(0, at - WORD_MOST)
+    while at > least and (inside_word(mine, at) or inside_word(other, at)):
+        at -= 1
+    return at
 
 
 def _word_end(text: str, at: int) -> int:

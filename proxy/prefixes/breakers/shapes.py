@@ -17,6 +17,8 @@ CLOCK = re.compile(
 )
 EPOCH = re.compile(r"(?<!\d)1[4-9]\d{8}(?:\d{3}){0,3}(?!\d)|(?<!\d)1[4-9]\d{8}\.\d+")
 """Seconds since 1970 between 2014 and 2033, or their thousandths, millionths, billionths."""
+TIME = re.compile(f"{CLOCK.pattern}|{EPOCH.pattern}", re.I)
+"""A time of day in either way."""
 FIGURES = re.compile(
     r"(?<!\d)\d{4}[-/.]\d{1,2}[-/.]\d{1,2}(?!\d)|(?<!\d)\d{1,2}[-/.]\d{1,2}[-/.](?:\d{4}|\d{2})(?!\d)"
     rf"|(?<!\d){_YEAR}{_MONTH}{_DAY}(?!\d)|\d{{1,4}}\u5e74\d{{1,2}}\u6708\d{{1,2}}\u65e5"

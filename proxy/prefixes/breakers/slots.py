@@ -6,8 +6,9 @@ whatever its value there.
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 
 from proxy.prefixes.breakers.documents import Document, Parting, agreement
@@ -21,12 +22,15 @@ CONTEXT = 32
 MOSTLY = 0.6
 """A place is right when it explains this part of the partings, in this part of the members that might have it."""
 
-SENTENCE = 96
+SENTENCE = 64
 """A span moves together with the sentence or line it stands in, if what surrounds it is no longer than this: then the
 sentence is about nothing else."""
 
 DOCUMENT = 240
 """Characters of a span from which on it is no value but a text: it moves with its heading."""
+
+BEGIN = "\0"
+"""Stands for the begin of a text."""
 
 WITNESSES = 4
 """Prompts without the value that are asked how the text reads there."""
@@ -43,8 +47,7 @@ Span = tuple[int, int, int]
 class Slot:
     """A place in the prompts of a family whose content varies; mended, the span and its sentence go to the end.
 
-    What stands at the very end is shared with nobody, so a value is simply left out. Documents, which may come back,
-    change places with the constant text behind them.
+    What stands at the very end is shared with nobody, so the span is simply left out.
     """
 
     role: str
@@ -52,8 +55,7 @@ class Slot:
     """What stands right before; empty: the segment begins."""
     right: str
     """What stands right behind; empty: the segment ends."""
-    fix: str = "move"
-    """`move`, or `reorder` for documents."""
+    fix = "move"
 
     def find(self, document: Document) -> Span | None:
         """Segment, begin and end of the span in a prompt; None where the place does not occur or is empty."""
@@ -67,25 +69,22 @@ class Slot:
         return self.find(document) is not None
 
     def mend(self, documents: Sequence[Document]) -> list[Document]:
-        """All prompts without the span, or with it behind what is constant."""
+        """All prompts without the span."""
         found = [self.find(document) for document in documents]
-        texts = [_text(document, span) for document, span in zip(documents, found, strict=True)]
-        tails = [text[span[2] :] for text, span in zip(texts, found, strict=True) if span is not None]
-        behind, others = constant_begin(tails), self._others(documents, found)
-        mended = []
-        for document, text, span in zip(documents, texts, found, strict=True):
-            if span is not None:
-                index, begin, end = span
-                reorders = self.fix == "reorder" and behind
-                moved = _behind(text, begin, end, behind) if reorders else _cut(text, begin, end, others)
-                document = document.edited(index, moved)
-            mended.append(document)
-        return mended
+        others = self._others(documents, found)
+        cut = partial(_cut, others=others)
+        return [_with(one, span, cut) for one, span in zip(documents, found, strict=True)]
+
+    def constant_behind(self, documents: Sequence[Document]) -> str:
+        """What the members go on with in the usual case; empty where that is too little to stand before anything."""
+        spans = ((document, self.find(document)) for document in documents)
+        tails = [document.segments[span[0]].text[span[2] :] for document, span in spans if span is not None]
+        return constant_begin(tails)
 
     def _others(self, documents: Sequence[Document], found: Sequence[Span | None]) -> list[str]:
-        """What some members without the place say in this role."""
+        """What some members without the place say in this role, each text behind `BEGIN`."""
         without = [document for document, span in zip(documents, found, strict=True) if span is None]
-        return ["\n".join(segment.text for _, segment in one.content(self.role)) for one in without[:WITNESSES]]
+        return [BEGIN + segment.text for one in without[:WITNESSES] for _, segment in one.content(self.role)]
 
     def _span(self, text: str) -> tuple[int, int] | None:
         at = text.find(self.left)
@@ -94,6 +93,34 @@ class Slot:
         begin = at + len(self.left)
         end = text.find(self.right, begin) if self.right else len(text)
         return (begin, end) if end > begin else None
+
+
+@dataclass(frozen=True, slots=True)
+class TextBehind:
+    """A place that documents stand in; mended, they change places with the constant text behind them.
+
+    They may come back, the most wanted one first: so they are not left out.
+    """
+
+    slot: Slot
+    constant: str
+    fix = "reorder"
+
+    def carries(self, document: Document) -> bool:
+        """Whatever has documents there."""
+        return self.slot.carries(document)
+
+    def mend(self, documents: Sequence[Document]) -> list[Document]:
+        """All prompts with their documents behind the constant text."""
+        moved = partial(_behind, constant=self.constant)
+        return [_with(one, self.slot.find(one), moved) for one in documents]
+
+
+def _with(document: Document, span: Span | None, change: Callable[[str, int, int], str]) -> Document:
+    if span is None:
+        return document
+    index, begin, end = span
+    return document.edited(index, change(document.segments[index].text, begin, end))
 
 
 def slots(documents: Sequence[Document], partings: Sequence[Parting]) -> Iterator[tuple[Slot, list[Parting]]]:
@@ -163,10 +190,6 @@ def _shared_ends(texts: Sequence[str]) -> tuple[int, int]:
     return begin, next((size for size in range(end, 0, -1) if ends_value(one, len(one) - size)), 0)
 
 
-def _text(document: Document, span: Span | None) -> str:
-    return "" if span is None else document.segments[span[0]].text
-
-
 def constant_begin(tails: Sequence[str]) -> str:
     """What texts go on with in the usual case; empty where that is too little to stand before anything."""
     shared = sorted(agreement(one, other) for one, other in pairwise(tails))
@@ -190,8 +213,8 @@ def _behind(text: str, begin: int, end: int, constant: str) -> str:
 def _cut(text: str, begin: int, end: int, others: Sequence[str]) -> str:
     """A text without a span and its sentence; without so much of it that it reads like one that never had the span."""
     first, last = sentence(text, begin, end) if end - begin <= DOCUMENT else (heading(text, begin), end)
-    for left, right in ((first, last), (first, end), (begin, last), (begin, end)):
-        around = text[max(0, left - CONTEXT) : left] + text[right : right + CONTEXT]
+    for left, right in ((first, last), (first, end), (first, end + 1), (begin, last), (begin, end), (begin, end + 1)):
+        around = (BEGIN + text[:left])[-CONTEXT:] + text[right : right + CONTEXT]
         if any(around in other for other in others):
             return text[:left] + text[right:]
     return text[:first] + text[last:]

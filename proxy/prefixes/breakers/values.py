@@ -24,7 +24,6 @@ from proxy.prefixes.breakers.numerals import (
 from proxy.prefixes.breakers.shapes import (
     CLOCK,
     CODE,
-    EPOCH,
     FIGURES,
     MAIL,
     NAMED_DAY,
@@ -35,6 +34,7 @@ from proxy.prefixes.breakers.shapes import (
     SESSION_LABEL,
     THING_BEHIND,
     THING_LABEL,
+    TIME,
     ULID,
     UUID,
     WORDY,
@@ -159,10 +159,12 @@ def _is_id(values: Values) -> bool:
 
 
 def _coded(values: Values) -> bool:
-    """Words of one length, most of them with a figure: a code."""
+    """Words of one length, most of them with a figure, or many and none of them short: a code."""
     words = set(values.texts)
-    code = all(CODE.fullmatch(word) for word in words) and len({len(word) for word in words}) == 1
-    return code and len(words) > 2 and values.share(lambda text: any(map(str.isdigit, text))) >= 0.6
+    lengths = {len(word) for word in words}
+    if len(lengths) > 1 or len(words) < 3 or not all(CODE.fullmatch(word) for word in words):
+        return False
+    return (len(words) >= FEW and max(lengths) >= FEW) or values.share(lambda text: any(map(str.isdigit, text))) >= 0.6
 
 
 def _timestamp(values: Values) -> bool:
@@ -170,7 +172,7 @@ def _timestamp(values: Values) -> bool:
     if _most(UUID)(values):
         return False
     clock = values.begin(CLOCK)
-    changes = (clock or _most(EPOCH)(values)) and not values.steady(values.talks)
+    changes = values.begin(TIME) and not values.steady(values.talks)
     return changes or (clock and values.share(FIGURES.search) >= 0.5) or _goes_with_the_clock(values)
 
 

@@ -33,6 +33,21 @@ def test_several_images_before_the_same_text_are_known_too():
     assert image_first(mixed) == ("image_before_text", ImagesLast())
 
 
+def alone(url, text=LONG):
+    """A message that is a picture, then one that is text."""
+    messages = (Message("user", (Part("image", url),)), Message("user", (Part("text", text),)))
+    return Document("1", 0.0, 1, render(Prompt(messages=messages)))
+
+
+def test_a_picture_in_a_message_of_its_own_goes_behind_the_text_of_the_next():
+    one, other = alone("a"), alone("b")
+    assert image_first(parting(one, other)) == ("image_before_text", ImagesLast())
+    assert image_first(parting(alone("a", "What is this?"), alone("b", "And this?"))) is None
+    mended = [one for one in ImagesLast().mend([one])[0].segments if one.role]
+    assert [bool(segment.marker) for segment in mended] == [False, True, False]
+    assert mended[0].text == LONG
+
+
 def test_mended_text_stands_before_images_and_all_else_stays():
     (mended,) = ImagesLast().mend([picture("a")])
     roles = [(bool(segment.marker), segment.role) for segment in mended.segments if segment.role]

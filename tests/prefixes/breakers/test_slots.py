@@ -3,7 +3,17 @@ from itertools import pairwise
 import pytest
 
 from proxy.prefixes.breakers.documents import Document, parting
-from proxy.prefixes.breakers.slots import SENTENCE, Slot, constant_begin, heading, sentence, slots, value_start, values
+from proxy.prefixes.breakers.slots import (
+    SENTENCE,
+    Slot,
+    TextBehind,
+    constant_begin,
+    heading,
+    sentence,
+    slots,
+    value_start,
+    values,
+)
 from proxy.prefixes.canon import render
 from tests.prefixes.breakers.apps import rules
 from tests.prefixes.prompts import chat
@@ -100,7 +110,11 @@ def test_a_paragraph_of_words_is_no_heading():
 
 def test_a_text_moves_behind_the_constant_lines_that_follow_it():
     documents = [document(f"Head.\n\nFound:\n{word * 60}\n{RULES}\nQuestion: {word}") for word in ("snow ", "rain ")]
-    first, second = (text_in(one) for one in Slot("system", "Found:\n", "\nService", "reorder").mend(documents))
+    slot = Slot("system", "Found:\n", "\nService")
+    repair = TextBehind(slot, slot.constant_behind(documents))
+    first, second = map(text_in, repair.mend(documents))
+    assert repair.carries(documents[0])
+    assert repair.mend([document("none")]) == [document("none")]
     assert first.startswith(f"Head.\n\n\n{RULES}\n\nFound:\n{'snow ' * 60}\nQuestion: snow")
     assert second.startswith(f"Head.\n\n\n{RULES}\n\nFound:\n{'rain ' * 60}\nQuestion: rain")
 
@@ -117,6 +131,11 @@ def test_a_value_goes_as_the_members_read_that_never_had_it():
     slot = Slot("system", "You help. User: ", " Be kind")
     plain = document(f"You help. Be kind to all.\n{RULES}")
     assert {text_in(one) for one in slot.mend([*map(document, texts), plain])} == {text_in(plain)}
+
+
+def test_a_value_at_the_begin_does_not_take_the_next_words_along():
+    documents = [document(f"{lead}You are here to help.\n{RULES}") for lead in ("Day: Monday ", "Day: Friday ", "")]
+    assert {text_in(one) for one in Slot("system", "Day: ", " You").mend(documents)} == {text_in(documents[2])}
 
 
 def test_a_long_span_moves_from_the_begin_of_its_paragraph():
