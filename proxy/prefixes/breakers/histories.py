@@ -5,14 +5,25 @@ the oldest turns, strips the reasoning from answers or renders old turns anew gi
 turn. The repair puts back what was there.
 """
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 
-from proxy.prefixes.breakers.documents import Document
+from proxy.prefixes.breakers.documents import Document, agreement, canonical
 from proxy.prefixes.breakers.forms import form_of
+from proxy.prefixes.breakers.orders import objects
+from proxy.prefixes.breakers.shapes import FIGURES, TIME
 from proxy.prefixes.breakers.talks import Link, Turn, ended, turns, without_reasoning
+
+AROUND = 24
+"""Characters around changed figures that tell what they are."""
+
+DROPPED = 80
+"""Characters that must be missing from a turn for it to be less than it was: about 20 tokens."""
+
+_DIGITS = re.compile(r"\d+")
 
 
 def changes(documents: Sequence[Document], found: Sequence[Link | None]) -> dict[str, list[int]]:
@@ -20,8 +31,7 @@ def changes(documents: Sequence[Document], found: Sequence[Link | None]) -> dict
     kinds: dict[str, list[int]] = defaultdict(list)
     for number, link in enumerate(found):
         if link is not None:
-            before = ended(documents[link.earlier])
-            after = turns(documents[number].segments)[1][: link.history]
+            _, before, after, _ = _compared(documents[link.earlier], documents[number], link.history)
             if (kind := next(_changed(before, after), None)) is not None:
                 kinds[kind].append(number)
     return kinds
@@ -33,7 +43,49 @@ def change_of(before: str, after: str) -> str | None:
         return None
     if without_reasoning(before) == after.strip() and without_reasoning(before) != before.strip():
         return "think_stripped"
-    return form_of(before, after) or "history_rewritten"
+    return form_of(before, after) or _same_objects(before, after) or _figures(before, after) or _less(before, after)
+
+
+def _same_objects(before: str, after: str) -> str | None:
+    """The same, but for the keys of JSON objects: the arguments of a call as another library writes them."""
+    return "json_key_order" if _sorted_keys(before) == _sorted_keys(after) else None
+
+
+def _sorted_keys(text: str) -> str:
+    done, out = 0, []
+    for begin, end in objects(text):
+        out += [text[done:begin], canonical(text[begin:end]) or text[begin:end]]
+        done = end
+    return "".join([*out, text[done:]])
+
+
+def _figures(before: str, after: str) -> str | None:
+    """The same, but for figures: a time that is written anew, or a date, or a count."""
+    if _DIGITS.sub("0", before) != _DIGITS.sub("0", after):
+        return None
+    at = agreement(before, after)
+    around = before[max(0, at - AROUND) : at + AROUND]
+    return "timestamp" if TIME.search(around) else "date" if FIGURES.search(around) else "counter"
+
+
+def _less(before: str, after: str) -> str:
+    """Much of a turn was dropped: what was found for a question, or the result of a tool. Else it was rewritten."""
+    dropped = len(before) - len(after) >= DROPPED
+    return (
+        "history_truncated" if dropped and (after in before or 2 * len(after) <= len(before)) else "history_rewritten"
+    )
+
+
+def _compared(
+    earlier: Document, later: Document, history: int
+) -> tuple[list[Turn], list[Turn], list[Turn], list[Turn]]:
+    """The lead of the later prompt; what was said up to the end of the earlier one, as it was and as it came back; the
+    rest. A message of the application before the first question is no lead where it does not stay there."""
+    (lead, talk), (first, _) = turns(later.segments), turns(earlier.segments)
+    common = min(len(lead), len(first))
+    after = [*lead[common:], *talk]
+    history += len(lead) - common
+    return lead[:common], [*first[common:], *ended(earlier)], after[:history], after[history:]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,15 +109,14 @@ class HistoryKept:
         return repaired
 
     def _kept(self, document: Document, earlier: Document, history: int) -> Document:
-        lead, talk = turns(document.segments)
-        before, after = ended(earlier), talk[:history]
+        lead, before, after, rest = _compared(earlier, document, history)
         kept: list[Turn] = []
         for op, a, b, c, d in _steps(before, after):
             if op == "delete" and self.kind == "history_truncated":
                 kept += before[a:b]
             else:
                 kept += self._undone(before[a:b], after[c:d]) if op == "replace" else after[c:d]
-        parts = [turn.segments for turn in (*lead, *kept, *talk[history:])]
+        parts = [turn.segments for turn in (*lead, *kept, *rest)]
         return replace(document, segments=(*(one for part in parts for one in part), *document.segments[-2:]))
 
     def _undone(self, before: Sequence[Turn], after: Sequence[Turn]) -> list[Turn]:

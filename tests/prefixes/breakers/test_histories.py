@@ -49,6 +49,31 @@ def test_what_was_changed_is_named_and_put_back(kind, earlier, later):
     assert text_of(kept.segments) == text_of(WHOLE.segments)
 
 
+@pytest.mark.parametrize(
+    ("kind", "was", "is_"),
+    [
+        ("timestamp", "[2026-03-02 10:15] my question", "[2026-03-02 11:42] my question"),
+        ("date", "(2026-03-02) my question", "(2026-03-03) my question"),
+        ("counter", "message 2: my question", "message 12: my question"),
+        ("history_truncated", "my question\n\nContext:\n" + "what was found " * 9, "my question"),
+        ("history_truncated", "what the tool found " * 9, "[removed]"),
+        ("history_rewritten", "my question " * 9, "your question " * 8),
+        ("json_key_order", 'call {"a": 1, "b": [2]}', 'call {"b": [2], "a": 1}'),
+        ("history_rewritten", 'call {"a": 1, "b": [2]}', 'call {"b": [2], "a": 3}'),
+    ],
+)
+def test_a_change_is_named_by_what_became_of_the_words(kind, was, is_):
+    assert change_of(was, is_) == kind
+
+
+def test_a_reminder_that_moves_on_with_the_talk_is_missed_where_it_stood():
+    reminder = ("system", "Remember to be kind.")
+    earlier = document(reminder, SECOND[0], answer=SECOND[1][1], id="1")
+    kind, kept = mended(earlier, document(*SECOND, reminder, THIRD))
+    assert kind == "history_truncated"
+    assert text_of(kept.segments) == text_of(document(reminder, *SECOND, reminder, THIRD).segments)
+
+
 def test_reasoning_is_put_back():
     thought = f"<think>\nhm\n</think>\n\n{SECOND[1][1]}"
     kind, kept = mended(before(thought), document(*FIRST, *SECOND, THIRD))

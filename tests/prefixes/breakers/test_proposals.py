@@ -33,7 +33,7 @@ def test_a_changed_history_is_proposed():
         chat(("system", RULES), ("user", "[10:02] how?"), ("assistant", said), ("user", "why?")),
         answer=said,
     )
-    assert found(members)["history_rewritten", "keep"].carriers == (1,)
+    assert found(members)["timestamp", "keep"].carriers == (1,)
 
 
 def test_a_turn_of_another_speaker_is_no_form_of_the_old_one():
