@@ -172,13 +172,14 @@ def shingles(text: str, size: int, every: int = 1) -> set[int]:
     times, eight times counts once more each time: a long monotony weighs something too.
     """
     found: list[str] = WORD.findall(text.lower())
-    chosen = {word for word in set(found) if _hash(word) % every == 0}
+    chosen = {word for word in set(found) if hash_of(word) % every == 0}
     starts = [k for k in range(len(found) - size + 1) if found[k] in chosen]
     counts = Counter([" ".join(found[k : k + size]) for k in starts or [0]])
-    return {_hash(run, turn) for run, count in counts.items() for turn in range(count.bit_length())}
+    return {hash_of(run, turn) for run, count in counts.items() for turn in range(count.bit_length())}
 
 
-def _hash(text: str, seed: int = 0) -> int:
+def hash_of(text: str, seed: int = 0) -> int:
+    """A quick hash, the same in every process."""
     return crc32(text.encode("utf-8", "surrogatepass"), seed)
 
 

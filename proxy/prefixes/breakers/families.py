@@ -6,7 +6,7 @@ another order or another line end change few of them, another application change
 
 Runs of two lengths are asked. Short ones survive where examples change places; but phrases that come back with other
 numbers have many in common. Long ones are proof where they agree, so there a smaller part is enough: documents before
-the instructions may be longer than these.
+the instructions may be longer than these. Whole sentences and lines are asked last: rules may be short, and shuffled.
 """
 
 from collections import Counter, OrderedDict
@@ -16,7 +16,8 @@ from hashlib import blake2b
 from typing import NamedTuple
 from unicodedata import normalize
 
-from proxy.prefixes.breakers.documents import head_of, lead_of, shingles
+from proxy.prefixes.breakers.documents import hash_of, head_of, lead_of, shingles
+from proxy.prefixes.breakers.writing import pieces
 from proxy.prefixes.canon import Segment
 from proxy.prefixes.chains import Generations
 
@@ -34,6 +35,9 @@ ALIKE_LONG = 0.28
 """Or this part of their long runs: of different prompts made of the same phrases .2 at most, of prompts of which one
 half is documents a third."""
 
+LINE = 12
+"""Characters of a sentence or line that says something."""
+
 LONGEST_HEAD = 40_000
 """Characters of a head that are read."""
 
@@ -44,16 +48,21 @@ OTHER = "other"
 """Where prompts go that have no head at all."""
 
 
+ALIKE_LINES = 0.5
+"""Or this part of their sentences and lines."""
+
+
 class Sketch(NamedTuple):
-    """The smallest hashes of a head's runs of words."""
+    """The smallest hashes of a head's runs of words, and of its sentences and lines."""
 
     short: frozenset[int] = frozenset()
     long: frozenset[int] = frozenset()
+    lines: frozenset[int] = frozenset()
 
     @property
     def items(self) -> frozenset[int]:
         """All of them."""
-        return self.short | self.long
+        return self.short | self.long | self.lines
 
 
 @dataclass(slots=True)
@@ -75,12 +84,21 @@ class Family:
 def sketch_of(segments: Sequence[Segment]) -> Sketch:
     """The sketch of a prompt's head."""
     text = normalize("NFKC", head_of(segments)[:LONGEST_HEAD])
-    return Sketch(*(frozenset(sorted(shingles(text, run))[:SKETCH]) for run in (RUN, LONG_RUN)))
+    found = (
+        shingles(text, RUN),
+        shingles(text, LONG_RUN),
+        {hash_of(piece) for piece, _ in pieces(text) if len(piece) >= LINE},
+    )
+    return Sketch(*(frozenset(sorted(hashes)[:SKETCH]) for hashes in found))
 
 
 def alike(one: Sketch, other: Sketch) -> float:
     """How much two heads have in common; from 1 on they are of one family."""
-    return max(likeness(one.short, other.short) / ALIKE, likeness(one.long, other.long) / ALIKE_LONG)
+    return max(
+        likeness(one.short, other.short) / ALIKE,
+        likeness(one.long, other.long) / ALIKE_LONG,
+        likeness(one.lines, other.lines) / ALIKE_LINES,
+    )
 
 
 def likeness(one: frozenset[int], other: frozenset[int]) -> float:

@@ -4,12 +4,11 @@ Text is the application's own when most of the family has it, so a canned senten
 count.
 """
 
-import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from proxy.prefixes.breakers.documents import HEAD_ROLES, Document, Parting, agreement
-from proxy.prefixes.breakers.writing import FULL_STOPS, inside_word
+from proxy.prefixes.breakers.writing import inside_word, pieces
 
 CONSTANT = 0.5
 """Text that at least this part of the family has is the application's own."""
@@ -26,8 +25,6 @@ WORD_MOST = 32
 PIECE = 12
 """Pieces of text shorter than this say nothing."""
 
-_PIECES = re.compile(rf"(?<=[\n\uff1b{FULL_STOPS}])|(?<=[.!?:;\u061f])(?!\w)")
-
 
 class Rejoining:
     """Finds where partings of one family end."""
@@ -43,7 +40,7 @@ class Rejoining:
         """The character of the later prompt's segment where common text begins again; None: nowhere."""
         mine, other = parting.mine.text, parting.other.text
         begin = _word_begin(mine, other, parting.char)
-        for piece, at in _pieces(mine, begin):
+        for piece, at in pieces(mine, begin):
             if piece in self._pieces_of(parting.mine.role) and (there := other.find(piece, begin)) >= 0:
                 return _word_end(mine, _back(mine, other, at, there, begin))
         tail = agreement(mine[parting.char :][::-1], other[parting.char :][::-1])
@@ -63,7 +60,7 @@ class Rejoining:
 
     def _is_own(self, role: str, text: str) -> bool:
         """Some sentence or line of a text is the application's own."""
-        return not self._pieces_of(role).isdisjoint(piece for piece, _ in _pieces(text, 0))
+        return not self._pieces_of(role).isdisjoint(piece for piece, _ in pieces(text, 0))
 
     def _endings_of(self, role: str) -> set[str]:
         if role not in self._endings:
@@ -83,7 +80,7 @@ def constant_pieces(documents: Sequence[Document], role: str) -> set[str]:
     for document in documents:
         texts = [segment.text for _, segment in document.content(role)]
         members += bool(texts)
-        counts.update({piece for text in texts for piece, _ in _pieces(text, 0)})
+        counts.update({piece for text in texts for piece, _ in pieces(text, 0)})
     return {piece for piece, count in counts.items() if count >= max(2, CONSTANT * members) and len(piece) >= PIECE}
 
 
@@ -92,14 +89,6 @@ def constant_endings(documents: Sequence[Document], role: str) -> set[str]:
     found = [{segment.text[-ENOUGH:] for _, segment in document.content(role)} for document in documents]
     counts = Counter(ending for endings in found for ending in endings)
     return {ending for ending, count in counts.items() if count >= max(2, CONSTANT * sum(map(bool, found)))}
-
-
-def _pieces(text: str, begin: int) -> Iterator[tuple[str, int]]:
-    """Sentences and lines from a place on, blanks at their ends apart, and where they begin."""
-    at = begin
-    for piece in _PIECES.split(text[begin:]):
-        yield piece.strip(), at + len(piece) - len(piece.lstrip())
-        at += len(piece)
 
 
 def _back(mine: str, other: str, here: int, there: int, least: int) -> int:

@@ -4,6 +4,7 @@ Chinese, Japanese, Thai and their neighbours set no blanks, so a word there is t
 """
 
 import re
+from collections.abc import Iterator
 from unicodedata import digit
 
 UNSPACED = (
@@ -18,6 +19,7 @@ WORD = re.compile(f"[^\\W{UNSPACED}]+|[{UNSPACED}]{{1,2}}")
 FULL_STOPS = "\u3002\uff01\uff1f\u0964\u06d4"
 """Signs that end a sentence without a blank behind them: of Chinese and Japanese, Hindi, Urdu."""
 
+_PIECES = re.compile(rf"(?<=[\n\uff1b{FULL_STOPS}])|(?<=[.!?:;\u061f])(?!\w)")
 _UNSPACED = re.compile(f"[{UNSPACED}]")
 _UNITS = "\u5e74\u6708\u65e5\u53f7\u865f\u6642\u65f6\u70b9\u9ede\u5206\u79d2"
 """Year, month, day (three ways), hour (four ways), minute, second, each behind its figure."""
@@ -46,6 +48,15 @@ def ends_value(text: str, at: int) -> bool:
     """Whether a value may end at a place: before a blank, or before letters that are set apart by nothing."""
     behind = text[at : at + 1]
     return behind.isspace() or (_UNSPACED.match(behind) is not None and not text[at - 1 : at].isdigit())
+
+
+def pieces(text: str, begin: int = 0) -> Iterator[tuple[str, int]]:
+    """Sentences and lines from a place on, blanks at their ends apart, and where they begin."""
+    at = begin
+    for piece in _PIECES.split(text[begin:]):
+        if stripped := piece.strip():
+            yield stripped, at + len(piece) - len(piece.lstrip())
+        at += len(piece)
 
 
 def figures(text: str) -> str:

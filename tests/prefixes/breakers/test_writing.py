@@ -1,6 +1,6 @@
 import pytest
 
-from proxy.prefixes.breakers.writing import WORD, begins_value, ends_value, figures, inside_word
+from proxy.prefixes.breakers.writing import WORD, begins_value, ends_value, figures, inside_word, pieces
 
 
 def test_words_are_told_apart_in_scripts_that_set_no_blanks():
@@ -52,3 +52,10 @@ def test_a_value_ends_before_a_blank_or_before_letters_without_blanks():
     assert not ends_value("10:15", 2)
     assert not ends_value("3\u65e5", 1)
     assert not ends_value("Anna", 4)
+
+
+def test_sentences_and_lines_are_found_in_every_script():
+    found = list(pieces("It is 10:15. All is well!\nSee a.b: yes"))
+    assert found == [("It is 10:15.", 0), ("All is well!", 13), ("See a.b:", 26), ("yes", 35)]
+    assert [piece for piece, _ in pieces("\u4f60\u597d\u3002\u518d\u89c1")] == ["\u4f60\u597d\u3002", "\u518d\u89c1"]
+    assert list(pieces("One. Two.", 5)) == [("Two.", 5)]
