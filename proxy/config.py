@@ -31,6 +31,7 @@ LEAST = {"body_limit_bytes": 1, "event_limit_bytes": 1}
 """Least value of a numeric setting; of all others it is 0."""
 PERIODS = {
     "scrape_s": 0.5,
+    "body_s": 0.001,
     "connect_s": 0.001,
     "first_byte_s": 0.001,
     "idle_s": 0.001,

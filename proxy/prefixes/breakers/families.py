@@ -39,7 +39,7 @@ LINE = 12
 """Characters of a sentence or line that says something."""
 
 LONGEST_HEAD = 40_000
-"""Characters of a head that are read."""
+"""Characters of a head that are read, and of its normal form, which may be longer."""
 
 MOST = 512
 """Families kept; what is asked for least recently is forgotten and its next prompt starts a family anew."""
@@ -83,7 +83,7 @@ class Family:
 
 def sketch_of(segments: Sequence[Segment]) -> Sketch:
     """The sketch of a prompt's head."""
-    text = normalize("NFKC", head_of(segments)[:LONGEST_HEAD])
+    text = normalize("NFKC", head_of(segments)[:LONGEST_HEAD])[:LONGEST_HEAD]
     found = (
         shingles(text, RUN),
         shingles(text, LONG_RUN),

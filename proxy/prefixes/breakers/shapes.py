@@ -29,6 +29,7 @@ WORDY = re.compile(
     re.I,
 )
 """A day with a month in words, in any language; a week."""
+YEAR = re.compile(r"(?<![\d.,])(?:19|20)\d\d(?!\d)")
 NAMED_DAY = re.compile(r"\W*[^\W\d_]{1,12}(?:-[^\W\d_]+)?\W*")
 """The bare name of a day: one word."""
 UUID = re.compile(r"(?<![0-9a-f])[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}(?![0-9a-f])", re.I)

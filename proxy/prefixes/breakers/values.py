@@ -38,6 +38,7 @@ from proxy.prefixes.breakers.shapes import (
     ULID,
     UUID,
     WORDY,
+    YEAR,
     is_measure,
     is_person,
     is_scrambled,
@@ -185,10 +186,14 @@ def _goes_with_the_clock(values: Values) -> bool:
 
 
 def _date(values: Values) -> bool:
-    """The form of a date, in figures; or one in words that stays for a day; or a number that goes with the day."""
+    """The form of a date, in figures, or in words with a year behind them; or one in words that stays for a day; or a
+    number that goes with the day."""
     if values.begin(FIGURES):
         return True
     if any(tells_day(numbers, values.times_s) for numbers in columns(values.texts)):
+        return True
+    years = sum(YEAR.search(wide) is not None for wide in values.wide)
+    if values.begin(WORDY) and years >= 0.8 * len(values.wide):
         return True
     words = values.share(NAMED_DAY.fullmatch) >= 0.8 or (values.begin(WORDY) and not values.share(is_measure))
     return words and changes_daily(values.texts, values.times_s)
