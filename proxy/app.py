@@ -347,5 +347,6 @@ def _state(engine: Engine) -> EngineState:
         answers=bool(engine.answers),
         models=tuple(engine.models),
         slots=engine.upstream.slots or engine.fingerprint.slots,
-        in_flight=len(engine.inflight),
+        in_flight=len(engine.inflight) - engine.door.waiting,
+        queued=engine.door.waiting,
     )

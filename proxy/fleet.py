@@ -75,6 +75,11 @@ class Permit(Protocol):
 class Door(Protocol):
     """Who may go to the engine now."""
 
+    @property
+    def waiting(self) -> int:
+        """Exchanges that wait for this engine."""
+        ...
+
     async def admit(
         self, facts: RequestFacts, count: TokenCount | None, prefix: PrefixVerdict | None, tenant: str | None
     ) -> Permit:

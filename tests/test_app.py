@@ -491,6 +491,22 @@ def test_in_flight_is_what_has_arrived_whole() -> None:
     assert run(main) == [1, 2, 0]
 
 
+def test_who_waits_for_an_engine_is_not_in_flight_there() -> None:
+    async def main(loop: VirtualLoop) -> list[tuple[int, int]]:
+        house = House(loop, WHOLE, limit=[{"name": "one", "max_concurrency": 1, "queue_length": 5}])
+        seen = []
+        asked = [asyncio.ensure_future(house.ask(simple_request(chat(stream=True)))) for _ in range(3)]
+        for _ in range(4):
+            await asyncio.sleep(0.15)
+            (engine,) = house.app.state().engines
+            seen.append((engine.in_flight, engine.queued))
+        await asyncio.gather(*asked)
+        (engine,) = house.app.state().engines
+        return [*seen, (engine.in_flight, engine.queued)]
+
+    assert run(main) == [(1, 2), (1, 1), (1, 0), (1, 0), (0, 0)]
+
+
 def test_the_state_is_what_the_office_must_know() -> None:
     async def main(loop: VirtualLoop) -> None:
         pages = serving({"engine.test:8000": vllm("m1")})

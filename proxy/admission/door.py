@@ -212,10 +212,10 @@ class Door:
 class EngineDoor:
     """The door in front of one engine, with what is known of it.
 
-    State: the models that it listed last, and their shortest names.
+    State: how many wait here, the models that it listed last, and their shortest names.
     """
 
-    __slots__ = ("_door", "_engine", "_heeds", "_listed", "_models", "_names", "_window")
+    __slots__ = ("_door", "_engine", "_heeds", "_listed", "_models", "_names", "_window", "waiting")
 
     def __init__(
         self,
@@ -230,6 +230,8 @@ class EngineDoor:
         self._window = window
         self._models = models
         self._heeds = heeds
+        self.waiting = 0
+        """Requests that wait for this engine: who waits for nothing is through before anybody can look."""
         self._listed: Sequence[str] = ()
         self._names: frozenset[str] = frozenset()
 
@@ -237,7 +239,13 @@ class EngineDoor:
         self, facts: RequestFacts, count: TokenCount | None, prefix: PrefixVerdict | None, tenant: str | None
     ) -> Permit:
         """A permit, perhaps after a wait. Raises Shed, Refused."""
-        return self._door.open(facts) or await self._door.admit(self._ask(facts, count, tenant))
+        if (permit := self._door.open(facts)) is not None:
+            return permit
+        self.waiting += 1
+        try:
+            return await self._door.admit(self._ask(facts, count, tenant))
+        finally:
+            self.waiting -= 1
 
     def headers(self, facts: RequestFacts, tenant: str | None) -> list[tuple[bytes, bytes]]:
         """`x-ratelimit-*` for this client."""

@@ -55,6 +55,10 @@ class KeptDoor:
         self._door = door
         self.permits: list[KeptPermit] = []
 
+    @property
+    def waiting(self) -> int:
+        return self._door.waiting
+
     async def admit(
         self, facts: RequestFacts, count: TokenCount | None, prefix: PrefixVerdict | None, tenant: str | None
     ) -> KeptPermit:
