@@ -101,7 +101,8 @@ class Parting:
                 id=finished.id, at_s=at_s, engine=engine.name, model=model, prompt=facts.prompt, answer=said.text
             )
             self._send(seen)
-        settled = engine.audit.ended(key, said, finished.usage, spelt)
+        usage = None if _counts_fresh(finished.evidence) else finished.usage
+        settled = engine.audit.ended(key, said, usage, spelt)
         if settled is None or finished.prefix is None:
             return finished
         return replace(finished, prefix=replace(settled, inferred=_inferred(engine.audit, settled, finished)))

@@ -92,7 +92,8 @@ class Audit:
             reading.sight = self._sight(reading, round(before.repeated * reading.tokens / max(1, before.tokens)))
         self._cache.end(reading, said)
         sight, reported = self._settled(reading, usage)
-        return self._verdict(sight, reading.verdict.expected, split(sight, reported))
+        bins = split(sight, reported) if _credible(reading, usage) else ()
+        return self._verdict(sight, reading.verdict.expected, bins)
 
     def inferred(self, model: str, tokens: int, prefill_ns: int, known: int) -> Inferred | None:
         """Cached tokens by prefill time, for an engine that does not say. Every call is also a sample: `known` of the
@@ -175,3 +176,11 @@ class Audit:
 
         cached = (scaled(sight.resident), scaled(sight.infinite), scaled(sight.elsewhere))
         return Sight(whole, usable, *cached, round(sight.repeated * ratio))
+
+
+def _credible(reading: Reading, usage: Usage | None) -> bool:
+    """Whether the engine read about what we rendered: of a prompt that it cut (Ollama's window) nobody knows which
+    tokens it read."""
+    if usage is None or usage.prompt_tokens is None or reading.exact:
+        return True
+    return usage.prompt_tokens >= PLAUSIBLE[0] * reading.rendered

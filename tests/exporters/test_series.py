@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from proxy.exporters.definitions import LABEL_CHARS
@@ -67,6 +69,9 @@ def test_our_own_count_is_compared_with_the_engine_s() -> None:
         series.export(record(count=TokenCount(660, "estimated", 500, 800, 600), usage=usage))
     assert sum(series.count_error.at(("estimated",)).counts) == 1
     assert series.count_error.at(("estimated",)).total == 0.1
+    cut = record(count=TokenCount(6600, "estimated", 5000, 8000, 6000), usage=Usage(600, 1))
+    series.export(replace(cut, findings=("context_truncated",)))  # that the engine left some out is no error of ours
+    assert sum(series.count_error.at(("estimated",)).counts) == 1
 
 
 def test_what_is_worth_an_alarm_is_counted() -> None:

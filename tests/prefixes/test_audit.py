@@ -158,6 +158,13 @@ def test_a_bounded_cache_says_what_is_attainable(texts):
     assert dict(settled.bins)["capacity"] == 32
 
 
+def test_of_a_prompt_that_the_engine_cut_nobody_knows_what_it_read(audit):
+    _, settled = play(audit, "1", facts(raw("x" * 400)), used=usage(100))
+    assert (settled.tokens, settled.bins) == (400, ())
+    _, settled = play(audit, "2", facts(raw("y" * 400)), used=usage(300))
+    assert sum(count for _, count in settled.bins) == settled.tokens == 300
+
+
 def test_a_prompt_that_no_engine_had_is_in_no_bin(audit):
     assert audit.predict("1", ids(*range(40)), 0).bins == ()
     assert audit.ended("1", Said(), None) is None
