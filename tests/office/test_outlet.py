@@ -74,7 +74,6 @@ def test_a_reader_that_stands_still_loses_lines_and_is_told_how_many_when_it_com
     outlet.close(SOON_S)
     assert seen.count(line.encode() + b"\n") == 2000 - lost
     assert sum(map(int, re.findall(rb"\((\d+) missing\)\n", seen))) == outlet.lost == lost
-    assert re.search(rb"\d+ missing\)\nagain\n$", seen)
 
 
 def test_close_is_prompt_and_counts_what_nobody_read(pipe: tuple[int, int]) -> None:
