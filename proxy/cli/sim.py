@@ -77,6 +77,7 @@ def sim(
             server = build(plan, SystemClock(), partial(_tell, out))
         except (OSError, ValueError) as error:  # ValueError: the model does not fit the device; a NUL in the name
             stop(str(error))
+        click.echo(f"simulating {', '.join(models)} at http://127.0.0.1:{port}", err=True)
         uvicorn.run(server, host="127.0.0.1", port=port, ws="none", log_level="warning", access_log=False)
 
 

@@ -31,6 +31,7 @@ def run(monkeypatch: pytest.MonkeyPatch, *options: str) -> tuple[object, dict[st
     monkeypatch.setattr(module.uvicorn, "run", lambda app, **said: caught.update(app=app, **said))
     result = CliRunner().invoke(sim, options, catch_exceptions=False)
     assert result.exit_code == 0, result.output
+    assert f"at http://127.0.0.1:{caught['port']}\n" in result.output
     return caught["app"], caught, plans[0]
 
 
