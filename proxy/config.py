@@ -328,8 +328,6 @@ def load(file: Path | None, environ: Mapping[str, str], flags: Mapping[str, Any]
         raise ConfigError(_explain(str(error), origins)) from None
     except UnicodeEncodeError as error:  # of flags and environment, which are bytes
         raise ConfigError(f"{error.object!r} is no UTF-8") from None
-    except RecursionError:
-        raise ConfigError("a list in a list, and so on without end") from None
     return Loaded(settings, {key: origins.get(key, "default") for key, _ in leaves(settings)})
 
 

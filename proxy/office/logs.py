@@ -18,7 +18,7 @@ from proxy.office.outlet import Outlet
 from proxy.office.sparing import Sparing
 from proxy.plain import printable
 
-FLUSH_S = 1.0
+FLUSH_S = 0.5
 """For the last lines, when a process ends: whoever reads them has read them in a hundredth of it."""
 
 

@@ -64,7 +64,7 @@ def test_a_file_that_cannot_be_read_is_said_to_be_one(file: Path, text: str | by
 
 
 @pytest.mark.parametrize("words", [("add", "team"), ("list",), ("revoke", "k1")], ids=lambda words: words[0])
-@pytest.mark.parametrize("place", ["gone/keys.json", "file/keys.json", ".", "fifo"])
+@pytest.mark.parametrize("place", ["gone/keys.json", "file/keys.json", ".", "fifo", "x" * 300])
 def test_a_file_that_cannot_be_had_is_one_line_and_leaves_nothing(
     tmp_path: Path, words: tuple[str, ...], place: str
 ) -> None:

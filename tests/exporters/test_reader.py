@@ -150,3 +150,24 @@ def test_an_archive_that_is_broken_anywhere_is_named(at: int, tmp_path: Path) ->
     path.write_bytes(BROKEN[:at] + bytes([BROKEN[at] ^ 0xFF]) + BROKEN[at + 1 :])
     with pytest.raises(Unreadable, match=str(path)):
         list(lines(path, ALL))
+
+
+@pytest.mark.parametrize("value", [b"\xff", "x", 1e300, float("inf")])
+def test_a_sum_that_is_no_number_costs_its_mean(store: Path, value: object) -> None:
+    with contextlib.closing(sqlite3.connect(store)) as connection:
+        connection.execute("UPDATE means SET since = ?, until = ? WHERE engine = 'e'", (value, value))
+        connection.commit()
+    assert {one.engine for one in means(store, ALL)} == {"another"}
+
+
+def test_a_name_in_a_store_that_is_no_utf_8_is_shown_as_far_as_it_is(store: Path) -> None:
+    with contextlib.closing(sqlite3.connect(store)) as connection:
+        connection.execute("UPDATE means SET engine = CAST(x'65ff' AS TEXT) WHERE engine = 'e'")
+        connection.execute("UPDATE means SET name = x'00' WHERE engine = 'another'")
+        connection.commit()
+    assert {one.engine for one in means(store, ALL)} == {"e\ufffd"}
+
+
+def test_a_pipe_has_no_means_and_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    assert means(tmp_path / "fifo", ALL) == []
