@@ -118,7 +118,7 @@ def _object_at(text: str, char: int) -> str | None:
 def name_of(item: str) -> str:
     """An item without its number, blanks at its ends, and the order of keys in it."""
     text = _LABEL.sub("", item.strip(), count=1)
-    return canonical(text) or text
+    return (canonical(text) or text) if _OPENING.match(text) else text
 
 
 def permuted(one: str, other: str, char: int, separator: str) -> bool:

@@ -78,6 +78,9 @@ MAIL = re.compile(r"(?<![\w.+-])[\w.+-]{1,64}@")
 MIXED = 0.4
 """Changes of case per letter from which on letters are mixed by chance: half in base 64, a third in `CamelCase`."""
 
+PARTICLE = re.compile("af|al|bin|da|das|de|del|den|der|di|do|dos|e|el|ibn|la|le|ten|van|von|y|zu")
+"""Words inside names that have no capital letter."""
+
 LONGEST_ID = 256
 """Characters of an id, at most."""
 
@@ -109,5 +112,8 @@ def _is_random(word: str) -> bool:
 def is_person(text: str, most: int) -> bool:
     """One to `most` words that a name may have, the first no lower-case one; of scripts without cases, short ones."""
     found = re.split(r"[,;(]", text.strip(" \t\r\n.,;:!?\"'()[]<>\uff1a\uff0c"))[0].split()
-    words = 0 < len(found) <= most and all(map(NAME.fullmatch, found))
-    return words and (found[0][:1].isupper() or (found[0] == found[0].swapcase() and len(found[0]) <= SHORT))
+    if not 0 < len(found) <= most or not all(map(NAME.fullmatch, found)):
+        return False
+    if found[0] == found[0].swapcase():
+        return len(found[0]) <= SHORT
+    return all(word[0].isupper() or (place and PARTICLE.fullmatch(word)) for place, word in enumerate(found))

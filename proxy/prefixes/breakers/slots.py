@@ -165,6 +165,7 @@ def values(documents: Sequence[Document], slot: Slot, talks: Sequence[int]) -> V
         if (span := slot.find(document)) is not None:
             index, begin, end = span
             text = document.segments[index].text
+            begin, end = _bare(text, begin, end)
             texts.append(text[begin:end])
             wide.append(text[begin : end + CONTEXT // 2].split("\n")[0])
             times.append(document.at_s)
@@ -177,6 +178,12 @@ def values(documents: Sequence[Document], slot: Slot, talks: Sequence[int]) -> V
         talks=tuple(owners),
         label=slot.left + "".join(texts[:1])[:first],
     )
+
+
+def _bare(text: str, begin: int, end: int) -> tuple[int, int]:
+    """A span without the blanks at its ends."""
+    value = text[begin:end]
+    return begin + len(value) - len(value.lstrip()), end - len(value) + len(value.rstrip()) if value.strip() else end
 
 
 def _shared_ends(texts: Sequence[str]) -> tuple[int, int]:

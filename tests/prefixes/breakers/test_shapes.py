@@ -47,7 +47,9 @@ def test_a_person_has_few_words_in_any_script():
     assert is_person("\u738b\u5c0f\u660e", 4)
     assert is_person("\u0623\u062d\u0645\u062f \u0627\u0644\u0639\u0644\u064a", 4)
     assert not is_person("\u8d44\u91d1\u5230\u8d26\u540e\u518d\u8fdb\u884c\u5904\u7406", 4)
+    assert is_person("Ana de Souza", 4)
     assert not is_person("be kind", 4)
+    assert not is_person("Today is Monday", 4)
     assert not is_person("", 4)
 
 

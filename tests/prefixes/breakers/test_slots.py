@@ -74,6 +74,15 @@ def test_words_that_all_values_begin_and_end_with_are_no_part_of_them():
     assert seen.label.endswith("You talk to ")
 
 
+def test_blanks_around_a_value_are_no_part_of_it():
+    documents = [document(text) for text in ("Hi.\n\nIt is Monday.\nNext", "Hi.\nIt is Friday.\n\nNext")]
+    seen = values(documents, Slot("system", "Hi.\n", "Next"), [0, 1])
+    assert seen.texts == ("Monday.", "Friday.")
+    assert seen.wide == ("Monday.", "Friday.")
+    blank = values([document("Hi.\n \nNext")], Slot("system", "Hi.\n", "Next"), [0])
+    assert blank.texts == ("",)
+
+
 def test_one_value_alone_is_kept_whole():
     seen = values([document("Hi.\nAnna\n")], Slot("system", "Hi.\n", "\n"), [0])
     assert seen.texts == ("Anna",)
