@@ -17,7 +17,8 @@ from typing import NamedTuple
 from unicodedata import normalize
 
 from proxy.prefixes.breakers.documents import hash_of, head_of, lead_of, shingles
-from proxy.prefixes.breakers.writing import pieces
+from proxy.prefixes.breakers.orders import sorted_keys
+from proxy.prefixes.breakers.writing import pieces, size
 from proxy.prefixes.canon import Segment
 from proxy.prefixes.chains import Generations
 
@@ -36,7 +37,7 @@ ALIKE_LONG = 0.28
 half is documents a third."""
 
 LINE = 12
-"""Characters of a sentence or line that says something."""
+"""Size of a sentence or line that says something."""
 
 LONGEST_HEAD = 40_000
 """Characters of a head that are read, and of its normal form, which may be longer."""
@@ -83,11 +84,11 @@ class Family:
 
 def sketch_of(segments: Sequence[Segment]) -> Sketch:
     """The sketch of a prompt's head."""
-    text = normalize("NFKC", head_of(segments)[:LONGEST_HEAD])[:LONGEST_HEAD]
+    text = normalize("NFKC", sorted_keys(head_of(segments)[:LONGEST_HEAD]))[:LONGEST_HEAD]
     found = (
         shingles(text, RUN),
         shingles(text, LONG_RUN),
-        {hash_of(piece) for piece, _ in pieces(text) if len(piece) >= LINE},
+        {hash_of(piece) for piece, _ in pieces(text) if size(piece) >= LINE},
     )
     return Sketch(*(frozenset(sorted(hashes)[:SKETCH]) for hashes in found))
 

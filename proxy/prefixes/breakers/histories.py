@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 
-from proxy.prefixes.breakers.documents import Document, agreement, canonical
+from proxy.prefixes.breakers.documents import Document, agreement
 from proxy.prefixes.breakers.forms import form_of
-from proxy.prefixes.breakers.orders import objects
+from proxy.prefixes.breakers.orders import sorted_keys
 from proxy.prefixes.breakers.shapes import FIGURES, TIME
 from proxy.prefixes.breakers.talks import Link, Turn, ended, turns, without_reasoning
 
@@ -48,15 +48,7 @@ def change_of(before: str, after: str) -> str | None:
 
 def _same_objects(before: str, after: str) -> str | None:
     """The same, but for the keys of JSON objects: the arguments of a call as another library writes them."""
-    return "json_key_order" if _sorted_keys(before) == _sorted_keys(after) else None
-
-
-def _sorted_keys(text: str) -> str:
-    done, out = 0, []
-    for begin, end in objects(text):
-        out += [text[done:begin], canonical(text[begin:end]) or text[begin:end]]
-        done = end
-    return "".join([*out, text[done:]])
+    return "json_key_order" if sorted_keys(before) == sorted_keys(after) else None
 
 
 def _figures(before: str, after: str) -> str | None:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from proxy.prefixes.breakers.documents import Document, Parting, Repair, canonical
+from proxy.prefixes.breakers.writing import size
 
 POOL = 0.25
 """An item belongs to the pool when this part of the members has it: examples may be drawn from a larger set."""
@@ -20,7 +21,7 @@ DRAWN = 0.35
 """Of examples in a text so many, for documents that were found for a question come back too, each now and then."""
 
 ITEM = 24
-"""Characters of an item of text; shorter ones are labels and rules."""
+"""Size of an item of text; shorter ones are labels and rules."""
 
 SHARED = 3
 """Items that two texts must have in common: two may be swapped by chance."""
@@ -102,6 +103,15 @@ def objects(text: str) -> list[tuple[int, int]]:
     return found
 
 
+def sorted_keys(text: str) -> str:
+    """A text with the keys of all objects in it sorted."""
+    done, out = 0, []
+    for begin, end in objects(text):
+        out += [text[done:begin], canonical(text[begin:end]) or text[begin:end]]
+        done = end
+    return "".join([*out, text[done:]])
+
+
 def same_objects(one: str, other: str, char: int) -> bool:
     """Two texts part inside a JSON object that is the same in both but for the order of its keys."""
     mine, theirs = _object_at(one, char), _object_at(other, char)
@@ -134,7 +144,7 @@ def permuted(one: str, other: str, char: int, separator: str) -> bool:
 
 def _behind(text: str, char: int, separator: str) -> list[str]:
     begin = max(0, text.rfind(separator, 0, char))
-    return [name for name in map(name_of, text[begin:].split(separator)) if len(name) >= ITEM]
+    return [name for name in map(name_of, text[begin:].split(separator)) if size(name) >= ITEM]
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +168,7 @@ class ItemsInOrder:
         named = [self._names(document) for document in documents]
         counts = Counter(name for names in named for name in set(names))
         least = max(2, (POOL if self.role == "tools" else DRAWN) * len(documents))
-        pool = (name for names in named for name in names if counts[name] >= least and len(name) >= ITEM)
+        pool = (name for names in named for name in names if counts[name] >= least and size(name) >= ITEM)
         return {name: rank for rank, name in enumerate(dict.fromkeys(pool))}
 
     def _names(self, document: Document) -> list[str]:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from proxy.prefixes.breakers.documents import HEAD_ROLES, Document, Parting, agreement
-from proxy.prefixes.breakers.writing import inside_word, pieces
+from proxy.prefixes.breakers.writing import inside_word, pieces, size
 
 CONSTANT = 0.5
 """Text that at least this part of the family has is the application's own."""
@@ -23,7 +23,7 @@ WORD_MOST = 32
 """Characters of a word, at most."""
 
 PIECE = 12
-"""Pieces of text shorter than this say nothing."""
+"""Pieces of text of a smaller size say nothing."""
 
 
 class Rejoining:
@@ -81,7 +81,7 @@ def constant_pieces(documents: Sequence[Document], role: str) -> set[str]:
         texts = [segment.text for _, segment in document.content(role)]
         members += bool(texts)
         counts.update({piece for text in texts for piece, _ in pieces(text, 0)})
-    return {piece for piece, count in counts.items() if count >= max(2, CONSTANT * members) and len(piece) >= PIECE}
+    return {piece for piece, count in counts.items() if count >= max(2, CONSTANT * members) and size(piece) >= PIECE}
 
 
 def constant_endings(documents: Sequence[Document], role: str) -> set[str]:

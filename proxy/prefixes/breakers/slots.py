@@ -219,7 +219,9 @@ def _behind(text: str, begin: int, end: int, constant: str) -> str:
 
 def _cut(text: str, begin: int, end: int, others: Sequence[str]) -> str:
     """A text without a span and its sentence; without so much of it that it reads like one that never had the span."""
-    first, last = sentence(text, begin, end) if end - begin <= DOCUMENT else (heading(text, begin), end)
+    first, last = sentence(text, begin, end)
+    if end - begin > DOCUMENT:
+        first = heading(text, begin)
     for left, right in ((first, last), (first, end), (first, end + 1), (begin, last), (begin, end), (begin, end + 1)):
         around = (BEGIN + text[:left])[-CONTEXT:] + text[right : right + CONTEXT]
         if any(around in other for other in others):
@@ -234,7 +236,7 @@ def heading(text: str, begin: int) -> int:
 
 
 def sentence(text: str, begin: int, end: int) -> tuple[int, int]:
-    """The sentence or line around a span, if it is short; else the span."""
+    """The sentence or line around a span, if what surrounds it is short; else the span."""
     left = max((at + len(mark) for mark in _MARKS if (at := text.rfind(mark, 0, begin)) >= 0), default=0)
     stop = _STOP.search(text, max(begin, end - 1))
     right = stop.end() if stop else len(text)
@@ -242,4 +244,5 @@ def sentence(text: str, begin: int, end: int) -> tuple[int, int]:
         return begin, end
     while left and text[left - 1] == " " and text[right : right + 1] in ("", "\n"):
         left -= 1
-    return left, right
+    whole_lines = text[:left].endswith("\n") and text[right : right + 1] == "\n"
+    return left, right + whole_lines

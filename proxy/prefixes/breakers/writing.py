@@ -50,6 +50,11 @@ def ends_value(text: str, at: int) -> bool:
     return behind.isspace() or (_UNSPACED.match(behind) is not None and not text[at - 1 : at].isdigit())
 
 
+def size(text: str) -> int:
+    """How much a text says, in letters of words that are set apart: one that is not set apart says as much as three."""
+    return len(text) if text.isascii() else len(text) + 2 * len(_UNSPACED.findall(text))
+
+
 def pieces(text: str, begin: int = 0) -> Iterator[tuple[str, int]]:
     """Sentences and lines from a place on, blanks at their ends apart, and where they begin."""
     at = begin

@@ -1,3 +1,4 @@
+import json
 import zlib
 
 import pytest
@@ -47,6 +48,13 @@ def test_short_rules_in_another_order_leave_a_family_together():
     found = [
         system("\n".join(sorted(lines, key=lambda line: zlib.crc32(f"{line}{turn}".encode())))) for turn in range(4)
     ]
+    assert len({families.assign(1, one).name for one in found}) == 1
+
+
+def test_an_object_with_its_keys_in_another_order_leaves_a_family_together():
+    families = Families(b"key")
+    items = [(WORDS[k], f"the {k}th thing of all things") for k in range(40)]
+    found = [system("Config: " + json.dumps(dict(sorted(items, key=lambda item: item[0][turn])))) for turn in (0, 2)]
     assert len({families.assign(1, one).name for one in found}) == 1
 
 

@@ -95,10 +95,11 @@ def test_one_value_alone_is_kept_whole():
         ("One. It is 10:01 now. Two.", "10:01", "It is 10:01 now."),
         ("One.\nNow: 10:01\nTwo.", "10:01", "Now: 10:01\n"),
         ("One. It is 10:01.\nTwo.", "10:01", " It is 10:01."),
+        ("One.\nIt is 10:01.\nTwo.", "10:01", "It is 10:01.\n"),
         ("10:01", "10:01", "10:01"),
         ("a" * SENTENCE + " 10:01 b", "10:01", "10:01"),
     ],
-    ids=["sentence", "line", "end-of-line", "all", "too-long"],
+    ids=["sentence", "line", "end-of-line", "whole-line", "all", "too-long"],
 )
 def test_a_value_stands_in_a_sentence_or_line(text, value, expected):
     begin = text.index(value)
@@ -150,7 +151,7 @@ def test_a_value_at_the_begin_does_not_take_the_next_words_along():
 def test_a_long_span_moves_from_the_begin_of_its_paragraph():
     text = f"Head.\n\nContext\n[1] {'words ' * 60}\n\n{RULES}"
     slot = Slot("system", "Context\n[1] ", "\n\nService")
-    assert text_in(slot.mend([document(text)])[0]) == f"Head.\n\n\n\n{RULES}"
+    assert text_in(slot.mend([document(text)])[0]) == f"Head.\n\n{RULES}"
 
 
 def test_a_value_begins_behind_a_blank_or_an_opening_sign():

@@ -1,6 +1,6 @@
 import pytest
 
-from proxy.prefixes.breakers.writing import WORD, begins_value, ends_value, figures, inside_word, pieces
+from proxy.prefixes.breakers.writing import WORD, begins_value, ends_value, figures, inside_word, pieces, size
 
 
 def test_words_are_told_apart_in_scripts_that_set_no_blanks():
@@ -52,6 +52,12 @@ def test_a_value_ends_before_a_blank_or_before_letters_without_blanks():
     assert not ends_value("10:15", 2)
     assert not ends_value("3\u65e5", 1)
     assert not ends_value("Anna", 4)
+
+
+def test_letters_that_are_not_set_apart_say_more():
+    assert size("four") == 4
+    assert size("caf\u00e9") == 4
+    assert size("\u4f60\u597d a") == 8
 
 
 def test_sentences_and_lines_are_found_in_every_script():
