@@ -55,8 +55,8 @@ def words(rng: random.Random, count: int) -> str:
 
 
 def families(rng: random.Random, sizes: Sequence[int]) -> list[Family]:
-    """One family for each size, with so many words of this project's own README for its system prompt."""
-    prose = (ROOT / "README.md").read_text("utf-8").split(" ")
+    """One family for each size, with so many words of the licence, which stays as it is, for its system prompt."""
+    prose = (ROOT / "LICENSE").read_text("utf-8").split()
     starts = [rng.randrange(len(prose) - size) for size in sizes]
     return [
         Family(f"You are application {number}. " + " ".join(prose[start : start + size]))

@@ -21,7 +21,7 @@ from tests.live.test_vllm import totals
 pytestmark = pytest.mark.timeout(1800)
 
 MODEL = "smollm2-135m"
-SIZES = (120, 160, 200, 240, 280)
+SIZES = (180, 220, 260, 300, 340)
 """Words of each family's system prompt: all five, with their talks, are more than the small engine can keep."""
 SMALL = ("--enable-prompt-tokens-details", "--num-gpu-blocks-override", "54", "--max-model-len", "1536")
 """1,728 tokens for all prompts and answers."""
