@@ -53,6 +53,8 @@ class Client(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         now = time.monotonic_ns()
+        if not self.tail and not data.startswith(b"HTTP/1.1 200"):
+            self.finish(False)  # an error's end is not looked for
         if self.stamps:
             self.took_ns += [now - int(stamp) for stamp in STAMP.findall(data)]
         elif self.first:

@@ -43,6 +43,8 @@ TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 PAGE = os.sysconf("SC_PAGE_SIZE")
 START_S = 30.0
 """A proxy that does not listen by then is left out; LiteLLM takes ten seconds."""
+HELD_S = 60.0
+"""Open streams of six seconds have ended by then."""
 ALONE = 300
 """Requests one after the other, for the time that is added to one."""
 NGINX = """
@@ -218,7 +220,7 @@ def proxied(bench: Bench, row: Row, port: int, pid: int) -> Row:
     row.grown_kb = rss_kb(pid) - before_kb
     if office:
         row.office_us = (cpu_s(office) - office_s) / max(1, requests["done"]) * 1e6
-    row.stream_kb = memory(bench, port, relaying) if options.open else None
+    row.stream_kb = memory(bench, row, port, relaying) if options.open else None
     return row
 
 
@@ -237,15 +239,20 @@ def fill(row: Row, streams: dict[str, Any], requests: dict[str, Any], alone: dic
     row.failed = streams["failed"] + requests["failed"]
 
 
-def memory(bench: Bench, port: int, pids: list[int]) -> float:
+def memory(bench: Bench, row: Row, port: int, pids: list[int]) -> float:
     """Memory of one more open stream, KB."""
     count: int = bench.options.open
     before = sum(map(rss_kb, pids))
     command = [sys.executable, "-m", "tests.bench.load", str(port), "streams", str(count), "6", "1000"]
-    client = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    time.sleep(4)
-    after = sum(map(rss_kb, pids))
-    client.wait(60)
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as client:
+        time.sleep(4)
+        after = sum(map(rss_kb, pids))
+        try:
+            client.wait(HELD_S)
+        except subprocess.TimeoutExpired:
+            client.kill()
+            row.failed += 1
+            print(f"{row.name}: open streams did not end", file=sys.stderr)
     return (after - before) / count
 
 

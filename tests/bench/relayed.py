@@ -10,7 +10,6 @@ import asyncio
 import cProfile
 import signal
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -26,19 +25,27 @@ from proxy.collector import calm
 from proxy.config import Prefixes, Settings, Tokens, Upstream
 from proxy.records import RequestFacts
 from proxy.relay import Answer, Relay
+from proxy.rooms import Passage, Request
+from proxy.tap import Hearing, Tap
 from proxy.timeline import Recorder
 from proxy.transport import Wire
 
 
-class Untapped:
+class Untapped(Tap):
     """A tap that reads nothing."""
 
     complete = True
-    blind = None
+
+    def __init__(self) -> None:
+        self.blind = None
 
     def feed(self, t: int, data: bytes) -> None: ...
 
     def close(self, t: int) -> None: ...
+
+
+def untapped(answer: Answer, request: Request, facts: RequestFacts, recorder: Recorder, hearing: Hearing) -> Passage:
+    return Passage(Untapped(), True, None)
 
 
 class WireOnly:
@@ -71,10 +78,6 @@ def application(engine: str, part: str) -> Any:
     )
     app = DataApp(settings, clock=SystemClock(), transport=Wire(), send=lambda _: None)
     if part == "untapped":
-
-        def untapped(answer: Answer, facts: RequestFacts, recorder: Recorder, hear: Callable[[str], None]) -> Any:
-            return Untapped(), True
-
         app._rooms = replace(app._rooms, tap=untapped)
     return app
 
