@@ -38,7 +38,7 @@ from proxy.reading import Reading
 from proxy.records import RequestFacts
 from proxy.relay import Answer, Body, Relay
 from proxy.rooms import Passage, Request, Rooms
-from proxy.tap import Hearing, Tap
+from proxy.tap import HELD_READS, Hearing, Tap
 from proxy.timeline import Recorder
 from proxy.tokens.exact import Question
 from proxy.wire import errors, ids
@@ -261,7 +261,9 @@ class DataApp:
         if "token_ids" in request.asked:
             reader = PromptIds(reader, hearing.spell)
         encoding = _header(answer.headers, b"content-encoding")
-        tap = Tap(recorder, framing, reader, encoding, hearing.hear if facts.prompt is not None else None)
+        hear = hearing.hear if facts.prompt is not None else None
+        hold = 1 if self._editing.timing else HELD_READS  # what a stream's end tells its client must be known by then
+        tap = Tap(recorder, framing, reader, encoding, hear, hold=hold)
         edit = self._editing.filter(request.asked, answer.status, content_type, encoding, facts, recorder)
         return Passage(tap, streams(content_type), edit)
 

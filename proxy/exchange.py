@@ -275,6 +275,8 @@ class Exchange:
 
     def _all_said(self) -> bool:
         """The terminal event, or the finish of every choice, has been sent."""
+        if self._tap is not None:
+            self._tap.catch_up()
         return self.recorder.done or len(self.recorder.finished) >= self.facts.n * self.facts.prompts
 
     # --- the end ---
@@ -299,6 +301,8 @@ class Exchange:
         watch, self._watch = self._watch, None  # it knows us: an exchange that is over is freed at once
         if watch is not None:
             watch.close()
+        if self._tap is not None:
+            self._tap.catch_up()
         now, recorder, engine, permit = self._clock.now_ns(), self.recorder, self._engine, self._permit
         if permit is None and self._refused is not None:
             recorder.admitted(now, self._refused.waited_ns)  # the wait was ours, whatever it ended in

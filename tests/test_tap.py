@@ -76,6 +76,8 @@ def test_an_answer_is_read_in_the_stamps_of_its_reads() -> None:
     it.feed(20, b'"\n"en')
     assert not recorder.done
     it.feed(30, b'd"\n')
+    assert not recorder.done, "it waits"
+    it.catch_up()
     assert recorder.done
     assert not it.complete
     it.close(31)

@@ -51,6 +51,10 @@ class _Listening(Recorder):
         self._recorder = recorder
         self._heard = heard
 
+    @property
+    def first_token_ns(self) -> int | None:  # type: ignore[override]
+        return self._recorder.first_token_ns
+
     def event(self, t: int, event: Event) -> None:
         self._heard.event(t, event)
         self._recorder.event(t, event)
