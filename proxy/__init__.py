@@ -31,9 +31,8 @@ behind it families, each of which uses, in its own line, itself alone: families 
 Libraries, and the only places that name them. What stands nowhere here is the standard library.
 
     aiohappyeyeballs    transport
-    aiohttp             line transport
     click               cli
-    httptools           cli
+    httptools           cli line
     httpx               app fleet office.main relay transport
     msgspec             cli config exporters memory office policy tokens wire
     prometheus_client   exporters.prometheus

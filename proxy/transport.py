@@ -1,8 +1,7 @@
-"""The wire to the engines: httpx's transport interface over aiohttp's HTTP/1.1 protocol.
+"""The wire to the engines: httpx's transport interface over lines of our own (`line`).
 
-aiohttp's connection protocol (parser, flow control) is used without its session. At this layer there is no cookie jar,
-no header of its own, no URL to quote, no redirect, no environment proxy, no request that is repeated behind our back,
-and it costs a third of the time.
+At this layer there is no cookie jar, no header of its own, no URL to quote, no redirect, no environment proxy, no
+request that is repeated behind our back, and it costs a fraction of a client's session.
 
 What stands in `request.extensions`: `target` (httpx's: the raw request target), `timeout` (httpx's: `connect`,
 seconds), `sent` (ours: called when a request in memory is about to be handed to the operating system, and when one that
@@ -17,33 +16,24 @@ from functools import cached_property, partial
 
 import aiohappyeyeballs
 import httpx
-from aiohttp import EMPTY_PAYLOAD, ClientError, StreamReader
-from aiohttp.http import HttpProcessingError, RawResponseMessage
 
 from proxy.headers import stated_length
 from proxy.idle import Idle
-from proxy.line import HEAD_LIMIT, Line
+from proxy.line import Garbled, Head, Line
 
 HAPPY_EYEBALLS_S = 0.25
 """RFC 8305 5: the connection attempt delay."""
 STALE_S = 0.1
 """A reused line that the engine had closed is found dead in a round trip. One that dies later took the request with it,
 which may be what killed the engine: it is not said again."""
-READ_BUFFER = 64 * 1024
-"""Bytes; reading from the engine pauses at twice as much that the client did not take."""
-HEADERS_LIMIT = 1000
 PORTS = {"http": 80, "https": 443}
-CHUNKED = (["chunked"], ["Chunked"])
-"""The one transfer coding that is undone here; another one (RFC 9112 7.2) would reach the client with its name gone."""
-
 CONNECTING: Mapping[type[Exception], type[httpx.TransportError]] = {
     TimeoutError: httpx.ConnectTimeout,
     OSError: httpx.ConnectError,  # refused, unknown host, TLS: all of them are OSErrors
     UnicodeError: httpx.ConnectError,  # a host name that is none
 }
 SPEAKING: Mapping[type[Exception], type[httpx.TransportError]] = {
-    HttpProcessingError: httpx.RemoteProtocolError,
-    ClientError: httpx.ReadError,
+    Garbled: httpx.RemoteProtocolError,
     OSError: httpx.ReadError,
 }
 
@@ -51,8 +41,7 @@ SPEAKING: Mapping[type[Exception], type[httpx.TransportError]] = {
 class Call(httpx.AsyncByteStream):
     """One request on one line, and the body of its answer: a chunk for each read from the socket.
 
-    Mutable state: `_upload` (the rest of the request, where the operating system did not take it at once), `_payload`
-    (the answer's body, once its head is here), `_until_close` (only the end of the connection ends it), `_open` (the
+    Mutable state: `_upload` (the rest of the request, where the operating system did not take it at once), `_open` (the
     line is still ours).
     """
 
@@ -60,50 +49,27 @@ class Call(httpx.AsyncByteStream):
         self._line = line
         self._give_back = give_back
         self._upload: asyncio.Task[None] | None = None
-        self._payload: StreamReader | None = None
-        self._until_close = False
         self._open = True
 
-    async def begin(self, request: httpx.Request) -> RawResponseMessage:
+    async def begin(self, request: httpx.Request) -> Head:
         """Sends the request and returns the answer's head; interim answers (1xx) are swallowed."""
-        self._line.expect()
-        self._line.set_response_params(
-            skip_payload=request.method == "HEAD",
-            read_until_eof=True,
-            auto_decompress=False,
-            read_bufsize=READ_BUFFER,
-            max_line_size=HEAD_LIMIT,
-            max_field_size=HEAD_LIMIT,
-            max_headers=HEADERS_LIMIT,
-        )
+        self._line.expect(bodiless=request.method == "HEAD")
         self._send(request)
-        message, self._payload = await self._line.read()
-        while message.code < 200:
-            if message.code == 101:
-                raise httpx.RemoteProtocolError("an upgrade that nobody asked for")
-            message, self._payload = await self._line.read()
-        if message.chunked and message.headers.getall("transfer-encoding") not in CHUNKED:
-            raise httpx.RemoteProtocolError("a transfer coding that nobody asked for")
-        bodiless = self._payload is EMPTY_PAYLOAD
-        self._until_close = not (bodiless or message.chunked or "content-length" in message.headers)
-        return message
+        return await self._line.head()
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         return self
 
     async def __anext__(self) -> bytes:
         """The next read's bytes; httpx.ReadError where the framing breaks off, after all bytes before the break."""
-        if self._payload is None or not self._open:
+        if not self._open:
             raise StopAsyncIteration
         try:
-            chunk = await self._payload.readany()
-            if not chunk:
-                self._end()
+            chunk = await self._line.read()
         except tuple(SPEAKING) as error:
-            chunk = self._payload._read_nowait(-1)  # what came before the break; `readany` holds it back
-            if not chunk:
-                raise _translated(SPEAKING, error) from error
+            raise _translated(SPEAKING, error) from error
         if not chunk:
+            self._end()
             raise StopAsyncIteration
         return chunk
 
@@ -118,9 +84,6 @@ class Call(httpx.AsyncByteStream):
 
     def _end(self) -> None:
         """The body is whole. The line goes back, if the request went out whole too."""
-        broke = self._line.exception()
-        if self._until_close and isinstance(broke, OSError):
-            raise broke  # a reset is no end of a body that only the connection's end delimits
         if self._upload is None or self._upload.done():
             self._open = False
             self._give_back(self._line)
@@ -142,7 +105,7 @@ class Call(httpx.AsyncByteStream):
     def _sent(self, upload: asyncio.Task[None]) -> None:
         """A body that could not be had ends the call; an engine that hung up may have answered: reading tells."""
         if not upload.cancelled() and (error := upload.exception()) and not isinstance(error, OSError):
-            self._line.set_exception(error)
+            self._line.fail(error)
 
 
 class Wire(httpx.AsyncBaseTransport):
@@ -217,14 +180,14 @@ async def _spoken(line: Line, idle: Idle, request: httpx.Request) -> httpx.Respo
     """The answer's head on this line, its body still to be read. Whatever goes wrong, nothing is left open."""
     call = Call(line, idle.park)
     try:
-        message = await call.begin(request)
+        head = await call.begin(request)
     except tuple(SPEAKING) as error:
         await call.aclose()
         raise _translated(SPEAKING, error) from error
     except BaseException:
         await call.aclose()
         raise
-    return httpx.Response(message.code, headers=message.raw_headers, stream=call)
+    return httpx.Response(head.status, headers=head.headers, stream=call)
 
 
 def _head(request: httpx.Request) -> bytes:

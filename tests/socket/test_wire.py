@@ -12,7 +12,7 @@ import httpx
 import pytest
 import uvloop
 
-from proxy import idle, transport
+from proxy import idle, line, transport
 from proxy.errors import ConnectTimeout, EngineBroke, EngineTimeout, EngineUnreachable, Fault, ProxyError
 from proxy.relay import Answer, Body, Relay
 from proxy.transport import Wire
@@ -220,7 +220,7 @@ def test_a_client_that_does_not_read_holds_the_engine_back() -> None:
         await filled.wait()
         chunks = [len(chunk) async for chunk in answer]
         assert sum(chunks) == size
-        assert max(chunks) <= 3 * transport.READ_BUFFER + 256 * 1024
+        assert max(chunks) <= line.READ_BUFFER + 256 * 1024
 
     served(test, play)
 
@@ -322,6 +322,7 @@ def test_garbage_in_a_body_breaks_it_after_the_last_good_byte() -> None:
         ("POST", OK + b"HTTP/1.1 200 OK\r\nx: \0\r\ny:", b"hi"),
         ("POST", b"HTTP/1.1 204 No Content\r\n\r\nhi", b""),
         ("POST", b"HTTP/1.1 100 Continue\r\n\r\n" + OK + b"zz", b"hi"),
+        ("POST", OK + OK, b"hi"),
         ("HEAD", OK, b""),
     ],
 )
@@ -405,14 +406,48 @@ def test_a_length_said_twice_is_a_length_where_it_is_clear(head: bytes) -> None:
     served(test, play)
 
 
-def test_a_coding_that_nobody_asked_for_is_no_answer() -> None:
+@pytest.mark.parametrize("coding", [b"gzip, chunked", b"gzip", b"gzip\r\ntransfer-encoding: chunked"])
+def test_a_coding_that_nobody_asked_for_is_no_answer(coding: bytes) -> None:
     async def play(peer: Peer) -> None:
         await peer.request(4)
-        peer.say(b"HTTP/1.1 200 OK\r\ntransfer-encoding: gzip, chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n")
+        peer.say(b"HTTP/1.1 200 OK\r\ntransfer-encoding: %b\r\n\r\n2\r\nhi\r\n0\r\n\r\n" % coding)
 
     async def test(session: Session) -> None:
         with pytest.raises(EngineBroke):
             await session.ask()
+
+    served(test, play)
+
+
+@pytest.mark.parametrize("endless", [b"0\r\nx: ", b"0\r\n", b"2;"], ids=["a trailer", "trailers", "an extension"])
+def test_chunks_do_not_end_in_something_endless(endless: bytes) -> None:
+    async def play(peer: Peer) -> None:
+        await peer.request(4)
+        peer.say(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nhi\r\n" + endless)
+        for _ in range(8):
+            peer.say(b"a:b\r\n" * 11_000 if endless == b"0\r\n" else b"a" * 66_000)
+            await asyncio.sleep(0.001)
+        await peer.gone()
+
+    async def test(session: Session) -> None:
+        chunks, error = await broken(session)
+        assert (b"".join(chunks), type(error)) == (b"hi", EngineBroke)
+
+    served(test, play)
+
+
+def test_trailers_end_here_as_their_chunks_do() -> None:
+    async def play(peer: Peer) -> None:
+        for _ in range(2):
+            await peer.request(4)
+            peer.say(CHUNKED + b"2\r\nhi\r\n0\r\nx-sum: 1\r\nx-end: 5\r\n\r\n")
+        await peer.gone()
+
+    async def test(session: Session) -> None:
+        for _ in range(2):
+            answer = await session.call()
+            assert b"".join([chunk async for chunk in answer]) == b"hi"
+            assert b"x-sum" not in dict(answer.headers)
 
     served(test, play)
 
