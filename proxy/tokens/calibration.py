@@ -144,8 +144,10 @@ class Calibration:
         """What this prompt will cost, and how sure that is."""
         numbers = list(map(float, sample))  # a third faster than whole numbers, times floats
         n = sum(map(mul, self._weights, numbers))
-        rows = zip(numbers, self._covariance, strict=True)
-        doubt = sum(number * sum(map(mul, row, numbers)) for number, row in rows if number)
+        doubt = 0.0
+        for i, (number, row) in enumerate(zip(numbers, self._covariance, strict=True)):
+            if number:  # the covariance is symmetric: what stands on both sides of its diagonal counts twice
+                doubt += number * (2.0 * sum(map(mul, row, numbers[:i])) + row[i] * number)
         deviation = sqrt(doubt + _square(RESIDUE, n))
         least = fewest(sample[_TOKENS], sample[_FOREIGN])
         if self.learnt and n < least:

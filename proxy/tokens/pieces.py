@@ -39,6 +39,9 @@ def spans(texts: Iterable[str]) -> Iterator[list[str]]:
 
 def pieces(text: str) -> Iterator[str]:
     """The text in pieces of at most `PIECE` characters."""
+    if 0 < len(text) <= RUN:
+        yield text
+        return
     start = 0
     while start < len(text):
         end = _cut(text, start)

@@ -7,7 +7,7 @@ from tokenizers.pre_tokenizers import Whitespace
 from tokenizers.processors import TemplateProcessing
 
 from proxy.tokens.hf import LocalTokenizer
-from proxy.tokens.shapes import measure
+from proxy.tokens.shapes import Ruler
 
 
 @pytest.fixture
@@ -34,4 +34,4 @@ def test_text_that_spells_a_special_token_is_plain_text(file: str) -> None:
 
 def test_it_measures_like_any_encoder(file: str) -> None:
     text = "say \ud800"
-    assert measure(LocalTokenizer(file), text, text.encode("utf-8", "surrogatepass")).tokens == 2
+    assert Ruler(LocalTokenizer(file)).measure(text, text.encode("utf-8", "surrogatepass")).tokens == 2

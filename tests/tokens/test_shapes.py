@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.tokens.shapes import Shape, fewest, measure, total
+from proxy.tokens.shapes import Ruler, Shape, fewest, total
 from proxy.tokens.vocabularies import load
 
 
@@ -19,7 +19,7 @@ class Letters:
 
 
 def shape(text: str) -> Shape:
-    return measure(Letters(), text, text.encode("utf-8", "surrogatepass"))
+    return Ruler(Letters()).measure(text, text.encode("utf-8", "surrogatepass"))
 
 
 def test_every_number_says_what_its_name_says() -> None:
@@ -82,7 +82,7 @@ SAMPLES = {
 @pytest.mark.parametrize("text", SAMPLES.values(), ids=SAMPLES)
 @pytest.mark.parametrize(("ours", "theirs"), [("cl100k_base", "o200k_base"), ("o200k_base", "cl100k_base")])
 def test_no_vocabulary_finds_fewer_tokens_than_are_said(ours: str, theirs: str, text: str) -> None:
-    found = measure(load(ours), text, text.encode())
+    found = Ruler(load(ours)).measure(text, text.encode())
     assert fewest(found.tokens, found.foreign) <= len(load(theirs).encode_ordinary(text))
 
 
