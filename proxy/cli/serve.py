@@ -13,8 +13,8 @@ from proxy.cli.footing import stand
 from proxy.cli.saying import tell
 from proxy.cli.service import Service
 from proxy.clock import SystemClock
-from proxy.collector import calm
 from proxy.config import ConfigError, Settings
+from proxy.interpreter import calm
 from proxy.office.logs import FLUSH_S, to_stderr
 
 

@@ -18,7 +18,6 @@ from starlette.types import ASGIApp
 
 from proxy.attribution.ladder import attribute
 from proxy.clock import Clock, SystemClock
-from proxy.collector import calm
 from proxy.errors import ProxyError
 from proxy.exporters.books import BooksExporter
 from proxy.exporters.carry import dump, load
@@ -27,6 +26,7 @@ from proxy.exporters.jsonl import JsonlExporter
 from proxy.exporters.prometheus import Exposition, Says, silent
 from proxy.exporters.series import Series
 from proxy.exporters.sqlite import SqliteExporter
+from proxy.interpreter import calm
 from proxy.messages import EngineAddress, Hello, Message, PromptSeen
 from proxy.office import app, logs
 from proxy.office.channel import Receiver

@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import corpus
 
+from proxy.interpreter import calm
 from proxy.records import Message, Part, Prompt, RequestFacts
 from proxy.tokens.cache import Cache
 from proxy.tokens.desk import Desk
@@ -113,6 +114,7 @@ async def main() -> None:
     start = time.perf_counter()
     encoding = load(DEFAULT)
     print(f"loading {DEFAULT} {time.perf_counter() - start:.2f} s")
+    calm()  # as `serve` does
     with ThreadPoolExecutor(1, "counting") as executor:
         desk = Desk(Meter(DEFAULT, encoding, Cache(32 << 20), off_loop(executor)))
         await small_chat(desk)

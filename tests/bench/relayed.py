@@ -21,8 +21,8 @@ from proxy.app import DataApp
 from proxy.cli.listener import Listener
 from proxy.client import Client
 from proxy.clock import SystemClock
-from proxy.collector import calm
 from proxy.config import Prefixes, Settings, Tokens, Upstream
+from proxy.interpreter import calm
 from proxy.records import RequestFacts
 from proxy.relay import Answer, Relay
 from proxy.rooms import Passage, Request

@@ -1,16 +1,18 @@
 """What a process keeps for good is not walked again."""
 
 import gc
+import sys
 
-from proxy.collector import OLDER, YOUNG, calm
+from proxy.interpreter import OLDER, SWITCH_S, YOUNG, calm
 
 
 def test_what_is_there_is_walked_no_more_and_what_comes_later_still_is() -> None:
-    before = gc.get_threshold()
+    before, turn = gc.get_threshold(), sys.getswitchinterval()
     try:
         calm()
         assert gc.get_freeze_count() > 0
         assert gc.get_threshold() == (YOUNG, OLDER, OLDER)
+        assert sys.getswitchinterval() == SWITCH_S
         ring: list[object] = []
         ring.append(ring)
         del ring
@@ -18,3 +20,4 @@ def test_what_is_there_is_walked_no_more_and_what_comes_later_still_is() -> None
     finally:
         gc.unfreeze()
         gc.set_threshold(*before)
+        sys.setswitchinterval(turn)
