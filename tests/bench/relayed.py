@@ -10,7 +10,6 @@ import asyncio
 import cProfile
 import signal
 import sys
-from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -46,8 +45,13 @@ class Untapped(Tap):
     def close(self, t: int) -> None: ...
 
 
-def untapped(answer: Answer, request: Request, facts: RequestFacts, recorder: Recorder, hearing: Hearing) -> Passage:
-    return Passage(Untapped(), True, None)
+class Blind(DataApp):
+    """Answers are relayed, and edited, unread."""
+
+    def _tap(
+        self, answer: Answer, request: Request, facts: RequestFacts, recorder: Recorder, hearing: Hearing
+    ) -> Passage:
+        return super()._tap(answer, request, facts, recorder, hearing)._replace(tap=Untapped())
 
 
 class WireOnly:
@@ -78,10 +82,8 @@ def application(engine: str, part: str) -> Any:
     settings = Settings(
         upstream=(Upstream(url=engine, kind="openai"),), tokens=Tokens(count=rooms), prefixes=Prefixes(audit=rooms)
     )
-    app = DataApp(settings, clock=SystemClock(), transport=Wire(), send=lambda _: None)
-    if part == "untapped":
-        app._rooms = replace(app._rooms, tap=untapped)
-    return app
+    kind = Blind if part == "untapped" else DataApp
+    return kind(settings, clock=SystemClock(), transport=Wire(), send=lambda _: None)
 
 
 async def main(port: int, engine: str, part: str) -> None:
