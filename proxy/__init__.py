@@ -19,11 +19,11 @@ The record goes over a socketpair to the `office`, a process of its own: it is s
 Layers. A line may import the lines above it. Before the bar stand modules, which may use one another within their line;
 behind it families, each of which uses, in its own line, itself alone: families meet through records.
 
-    vocabulary  claims clock errors events grammar messages plain records
+    vocabulary  claims clock errors events grammar messages plain records transitions
     cores       config declared gaps headers lists tap timeline | admission attribution engines prefixes sim tokens wire
     shells      client counting guard idle interpreter line memory policy pulse reading relay transport | exporters
     office      | office
-    life        auditing editing endings exchange fleet lookout parting rooms servertiming
+    life        auditing editing endings exchange fleet lookout parting parts rooms servertiming
     root        app
     commands    | cli
     start       __main__

@@ -28,11 +28,12 @@ from proxy.counting import Furniture
 from proxy.editing import Editing, askings
 from proxy.errors import BadRequest, Draining, ProxyError
 from proxy.exchange import Exchange
-from proxy.fleet import Engine, Fleet, Permit, Together
+from proxy.fleet import Engine, Fleet, Together
 from proxy.lookout import Lookout, look
 from proxy.memory import keep, recall, spell
 from proxy.messages import EngineState, Message, Pulse
 from proxy.parting import ASK_S, Parting
+from proxy.parts import Permit
 from proxy.policy import rules, tenants
 from proxy.reading import Reading
 from proxy.records import RequestFacts

@@ -16,8 +16,9 @@ from proxy.client import Client, Headers, Watch
 from proxy.clock import Clock
 from proxy.endings import LEFT_THE_LINE, answered, complaint, judge, permit_end, unadmitted
 from proxy.errors import ClientGone, EngineFailed, Fault, ProxyError, UpgradeRefused
-from proxy.fleet import Engine, Fleet, Permit
+from proxy.fleet import Engine, Fleet
 from proxy.guard import Guard
+from proxy.parts import Permit
 from proxy.records import (
     AdmissionVerdict,
     Evidence,

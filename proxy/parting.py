@@ -10,8 +10,9 @@ from proxy.attribution.ollama import counts_fresh_only
 from proxy.auditing import LONG, Auditing
 from proxy.engines.fingerprint import resident
 from proxy.events import Said
-from proxy.fleet import Audit, Engine
+from proxy.fleet import Engine
 from proxy.messages import Message, PromptSeen
+from proxy.parts import Audit
 from proxy.records import Evidence, Finished, Inferred, Outcome, PrefixVerdict, RequestFacts
 from proxy.tap import FAULTS
 

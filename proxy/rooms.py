@@ -8,7 +8,8 @@ from proxy.client import Client, Headers
 from proxy.config import Timeouts
 from proxy.errors import ProxyError
 from proxy.events import Said
-from proxy.fleet import Engine, Permit
+from proxy.fleet import Engine
+from proxy.parts import Permit
 from proxy.records import Finished, RequestFacts
 from proxy.relay import Answer, Body
 from proxy.tap import Hearing, Tap

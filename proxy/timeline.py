@@ -1,7 +1,7 @@
 """The recorder: what our clock and the reader saw of one exchange, folded into a `Timeline`.
 
-Rules: time is an argument, monotonic nanoseconds. What may happen when is the table `_NEXT`; an input that is not in
-its state's row raises `IllegalInput` and changes nothing. Memory is bounded whatever the stream's length.
+Rules: time is an argument, monotonic nanoseconds. What may happen when is the table of `transitions`; an input that is
+not in its state's row raises `IllegalInput` and changes nothing. Memory is bounded whatever the stream's length.
 """
 
 from array import array
@@ -9,6 +9,7 @@ from array import array
 from proxy.events import Event
 from proxy.gaps import EXACT_GAPS, Series, pack_stamps
 from proxy.records import EngineReport, Timeline, Usage
+from proxy.transitions import ROWS
 
 STAMPS = 4096
 """Token events whose time is kept; replay of longer streams has seen enough by then."""
@@ -21,57 +22,6 @@ FINISHES = 65_536
 
 _BATCH = 256
 """Token events between two foldings: folding each by itself would double the cost of an event."""
-
-
-class IllegalInput(RuntimeError):
-    """The exchange cannot do this now: a bug of the caller. Nothing was changed."""
-
-
-class _Row(dict[str, "_Row"]):
-    """What may come next in one state, and the state after it."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__()
-        self.name = name
-
-    def __missing__(self, word: str) -> "_Row":
-        raise IllegalInput(f"{word} while {self.name}")
-
-
-_NEXT: dict[str, dict[str, str]] = {
-    "arrived": {
-        "arrived": "arrived",
-        "admitted": "admitted",
-        "dispatched": "dispatched",
-        "head": "answering",
-        "end": "ended",
-    },
-    "admitted": {"dispatched": "dispatched", "head": "answering", "end": "ended"},
-    # A second dispatch is a declared retry: what came before it is our own doing.
-    "dispatched": {"dispatched": "dispatched", "head": "answering", "end": "ended"},
-    # An engine may answer before it has all of a streamed upload: dispatch after the head changes nothing.
-    "answering": {
-        "dispatched": "answering",
-        "read": "answering",
-        "event": "answering",
-        "blocked": "answering",
-        "body_end": "answered",
-        "end": "ended",
-    },
-    # What is still open when the body ends in due form is an event then.
-    "answered": {"dispatched": "answered", "event": "answered", "blocked": "answered", "end": "ended"},
-    "ended": {},
-}
-
-
-def _rows() -> dict[str, _Row]:
-    rows = {name: _Row(name) for name in _NEXT}
-    for name, row in rows.items():
-        row.update({word: rows[after] for word, after in _NEXT[name].items()})
-    return rows
-
-
-_ROWS = _rows()
 
 
 class Recorder:
@@ -118,7 +68,7 @@ class Recorder:
     )
 
     def __init__(self, at_s: float, arrived_ns: int, bytes_in: int = 0) -> None:
-        self._row = _ROWS["arrived"]
+        self._row = ROWS["arrived"]
         self._at_s = at_s
         self._arrived = arrived_ns
         self._admission = self._blocked = self._reads = self._events = self._unreadable = 0
@@ -153,7 +103,7 @@ class Recorder:
     @property
     def answered(self) -> bool:
         """The body has ended in due form."""
-        return self._row is _ROWS["answered"]
+        return self._row is ROWS["answered"]
 
     def so_far(self, t: int) -> list[tuple[str, int | None]]:
         """What our clock knows at `t`, in nanoseconds since arrival or, of `admission` and `proxy`, spent there."""

@@ -11,9 +11,9 @@ import msgspec
 
 from proxy.app import DataApp
 from proxy.config import Settings
-from proxy.fleet import Door, Permit
 from proxy.headers import Pair
 from proxy.messages import Message
+from proxy.parts import Door, Permit
 from proxy.records import AdmissionVerdict, Finished, PrefixVerdict, RequestFacts, TokenCount, Usage
 from tests.support.client import Answer, App, Request, ScriptedClient
 from tests.support.clock import VirtualLoop
