@@ -1,4 +1,4 @@
-"""What counting costs, and whom: `python tests/bench/count.py`.
+"""What counting costs, and whom: `python -m tests.bench.count`.
 
 Costs of a 2 KB chat, warm (texts known) and cold, beside tiktoken alone in the same run. Then a loop that ticks each
 millisecond while large prompts are counted beside it: its worst lateness is what another stream's chunk would wait.
@@ -11,14 +11,13 @@ import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 
-import corpus
-
 from proxy.interpreter import calm
 from proxy.records import Message, Part, Prompt, RequestFacts
 from proxy.tokens.cache import Cache
 from proxy.tokens.desk import Desk
 from proxy.tokens.meter import Meter, off_loop
 from proxy.tokens.vocabularies import DEFAULT, load
+from tests.bench import corpus
 
 RUNS = 300
 

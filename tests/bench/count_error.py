@@ -1,4 +1,4 @@
-"""How wrong the calibrated count is on a real engine: `python tests/bench/count_error.py http://127.0.0.1:8000`.
+"""How wrong the calibrated count is on a real engine: `python -m tests.bench.count_error http://127.0.0.1:8000`.
 
 Chats of many kinds (`corpus`) are counted, the engine is asked for the truth, the truth is learnt; then the next.
 Prints the error's p50 and p90 over answers 30-200 and from 200 on, and how often the band held the truth. It comes from
@@ -13,7 +13,6 @@ import json
 from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import Any
 
-import corpus
 import httpx
 
 from proxy.records import Call, Message, Part, Prompt, RequestFacts, TokenCount, Usage
@@ -21,6 +20,7 @@ from proxy.tokens.cache import Cache
 from proxy.tokens.desk import Desk
 from proxy.tokens.meter import Meter, off_loop
 from proxy.tokens.vocabularies import DEFAULT, load
+from tests.bench import corpus
 
 ROUTES = ("/tokenize", "/v1/chat/completions/input_tokens", "/v1/chat/completions")
 
@@ -72,7 +72,7 @@ def report(name: str, played: list[tuple[TokenCount, int]]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.count_error", description=__doc__.splitlines()[0])
     parser.add_argument("url")
     parser.add_argument("--model", default="smollm2-135m")
     parser.add_argument("--seeds", type=int, default=3)

@@ -76,7 +76,7 @@ def quality(folder: Path) -> Iterator[tuple[str, float, float]]:
 def wape(truth: dict[str, Any], report: dict[str, Any], column: str) -> float:
     pairs = list(zip(truth["requests"], report["requests"], strict=True))
     wrong = sum(abs(true["reuse"][column] - mine["reuse"][column]) for true, mine in pairs)
-    return wrong / sum(true["reuse"][column] for true, _ in pairs)
+    return float(wrong / sum(true["reuse"][column] for true, _ in pairs))
 
 
 def breakers(truth: dict[str, Any], found: list[dict[str, Any]]) -> Iterator[tuple[str, float, float]]:

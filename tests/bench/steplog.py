@@ -47,7 +47,8 @@ def tokens_of(seed: int, n: int) -> list[int]:
 def workload(seed: int, n: int) -> list[dict[str, Any]]:
     """`n` requests: when to send, prompt segments, output tokens, and whether a second turn follows."""
     source = random.Random(seed)
-    at, rows = 0.0, []
+    at = 0.0
+    rows: list[dict[str, Any]] = []
     for i in range(n):
         at += source.expovariate(6.0)
         shared = [[source.choice((11, 12, 13)), source.choice((96, 256, 400))]] if source.random() < 0.5 else []

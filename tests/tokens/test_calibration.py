@@ -12,7 +12,7 @@ from proxy.tokens.shapes import fewest
 
 RECORDED = Path(__file__).with_name("smollm2.json.gz")
 """300 chats of `tests/bench/corpus.py`: samples by cl100k_base, and the prompt tokens that vLLM 0.32 found with
-SmolLM2's tokenizer and template. Made by `tests/bench/count_error.py --record`."""
+SmolLM2's tokenizer and template. Made by `python -m tests.bench.count_error --record`."""
 
 
 def recorded() -> Iterator[tuple[Sample, int]]:
