@@ -60,14 +60,23 @@ def check(file: Path | None, option: Path | None) -> None:
 @click.option("--config", "file", type=FILE, help="TOML file.")
 @click.option("--origin", is_flag=True, help="Say where each value comes from.")
 def show(file: Path | None, origin: bool) -> None:
-    """Print every setting; secrets are masked."""
+    """Print every setting, as TOML; secrets are masked."""
     result = loaded(file, {})
     for key, value in leaves(result.settings):
-        text = json.dumps(masked(value, key.rpartition(".")[2]))
+        text = _toml(masked(value, key.rpartition(".")[2]))
         click.echo(printable(f"{key} = {text}" + (f"  # {result.origins[key]}" if origin else "")))
     click.echo("\n# what is changed on the way, and nothing else")
     for name, change in CHANGES.items():
         click.echo(f"# {name:<10} {'on ' if change.when(result.settings) else 'off'}  {change.what}")
+
+
+def _toml(value: object) -> str:
+    """A value of settings on one line; what is not set stands nowhere."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{json.dumps(k)} = {_toml(v)}" for k, v in value.items() if v is not None) + "}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_toml, value))}]"
+    return json.dumps(value)
 
 
 config.add_command(keys)

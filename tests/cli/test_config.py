@@ -4,6 +4,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from proxy.cli import main
+from proxy.config import load
 from tests.support.hostile import is_plain
 
 
@@ -31,6 +32,17 @@ def test_print_shows_every_setting_its_origin_if_asked_and_no_secret(origin: boo
     assert "sk-secret" not in result.output
     assert ('admin_token = "********"  # environment PHASEGATE_ADMIN_TOKEN' in result.output) is origin
     assert "timeouts.idle_s = 300.0" in result.output
+
+
+def test_what_is_printed_is_a_file_of_the_same_settings(tmp_path: Path):
+    first, second = tmp_path / "first.toml", tmp_path / "second.toml"
+    first.write_text(
+        '[[upstream]]\nurl = "http://gpu1:8000"\nname = "a \\"b\\" \u00e9"\nmodels = ["m"]\n'
+        '[[limit]]\nname = "l"\nmodels = ["m"]\nmax_prompt_tokens = 9\n[tokens.models]\n"x y" = "o200k_base"\n'
+    )
+    second.write_text(run("print", "--origin", "--config", str(first)).stdout)
+    assert load(first, {}, {}).settings == load(second, {}, {}).settings
+    assert len(load(second, {}, {}).settings.upstream) == 1
 
 
 def test_check_warns_of_an_admin_listener_that_refuses_everybody():
