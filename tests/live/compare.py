@@ -3,8 +3,8 @@
 import json
 import math
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tests.live.load import Heard
@@ -115,12 +115,34 @@ def tasks(lines: Iterable[Line]) -> list[Task]:
 
 
 def task_of(heard: Heard, prompt_ms: float, eval_ms: float, among: Iterable[Task]) -> Task | None:
-    """The task with these figures, which the log rounds to 0.01 ms, and which ended while the client listened."""
+    """The task with these figures, which the log rounds to 0.01 ms, and which ended while the client listened.
+
+    Its line in the log may be written late, by a thread of an engine that gives way to everybody: what its client has
+    had whole was released by then.
+    """
     near = (
-        task
+        replace(task, released_ns=min(task.released_ns, heard.ended_ns))
         for task in among
         if abs(task.prompt_ms - prompt_ms) < 0.011
         and abs(task.eval_ms - eval_ms) < 0.011
         and heard.sent_ns < task.released_ns < heard.ended_ns + 1e9
     )
     return next(near, None)
+
+
+def tasks_of(
+    heard: Mapping[str, Heard], figures: Callable[[Heard], tuple[float, float]], log: Callable[[], Iterable[Line]]
+) -> dict[str, Task]:
+    """By id the task of each request, whose `figures` (prompt and eval, ms) its answer said. Waits for the log: an
+    engine may write its line after the answer."""
+    found: dict[str, Task] = {}
+
+    def there() -> bool:
+        done = tasks(log())
+        for id, one in heard.items():
+            if (task := task_of(one, *figures(one), done)) is not None:
+                found[id] = task
+        return found.keys() == heard.keys()
+
+    until(there, SETTLED_S, lambda: f"not in the engine's log: {sorted(heard.keys() - found.keys())}")
+    return found

@@ -88,6 +88,11 @@ def capacity(url: str) -> float:
     return len(mix) / (time.monotonic() - start)
 
 
+def figures(heard: Heard) -> tuple[float, float]:
+    timings = heard.last("timings")
+    return timings["prompt_ms"], timings["predicted_ms"]
+
+
 @pytest.fixture(scope="module")
 def run(engine: Engine, proxy: Phasegate) -> Run:
     def attempt(number: int) -> list[Heard]:
@@ -95,13 +100,7 @@ def run(engine: Engine, proxy: Phasegate) -> Run:
 
     heard = steadily(attempt)
     by_id = {one.ask.id: one for one in heard}
-    done = compare.tasks(compare.on_our_clock(engine.lines))
-    tasks = {}
-    for id, one in by_id.items():
-        timings = one.last("timings")
-        task = compare.task_of(one, timings["prompt_ms"], timings["predicted_ms"], done)
-        assert task is not None, f"{id} is not in the engine's log: {timings}"
-        tasks[id] = task
+    tasks = compare.tasks_of(by_id, figures, lambda: compare.on_our_clock(engine.lines))
     return Run(by_id, compare.records(proxy, by_id), tasks)
 
 

@@ -119,6 +119,10 @@ class Run:
     """Of native routes: `/v1` tells no figures to find the task by."""
 
 
+def figures(heard: Heard) -> tuple[float, float]:
+    return heard.last("prompt_eval_duration") / 1e6, heard.last("eval_duration") / 1e6
+
+
 @pytest.fixture(scope="module")
 def run(engine: Engine, proxy: Phasegate, slots: int) -> Run:
     def attempt(number: int) -> list[Heard]:
@@ -127,14 +131,8 @@ def run(engine: Engine, proxy: Phasegate, slots: int) -> Run:
 
     heard = steadily(attempt)
     by_id = {one.ask.id: one for one in heard}
-    done = compare.tasks(engine.lines)
-    tasks = {}
-    for id, one in by_id.items():
-        if one.ask.path.startswith("/api"):
-            prompt_ms, eval_ms = one.last("prompt_eval_duration") / 1e6, one.last("eval_duration") / 1e6
-            task = compare.task_of(one, prompt_ms, eval_ms, done)
-            assert task is not None, f"{id} is not in the runner's log: {prompt_ms} {eval_ms}"
-            tasks[id] = task
+    native = {id: one for id, one in by_id.items() if one.ask.path.startswith("/api")}
+    tasks = compare.tasks_of(native, figures, lambda: engine.lines)
     return Run(by_id, compare.records(proxy, by_id), tasks)
 
 
