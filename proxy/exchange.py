@@ -106,6 +106,9 @@ class Exchange:
                 error = ClientGone("the client left while sending its body") if self.client.gone else failure
                 outcome, why, self._refused = error.outcome, str(error), error.verdict
                 await self._tell(error)
+            finally:
+                if self._tap is not None:
+                    self._tap.catch_up()
         except Exception as bug:
             # The outermost boundary: a bug of ours costs one exchange, and its record says so.
             outcome, why = Outcome.PROXY_ERROR, type(bug).__name__
@@ -302,8 +305,6 @@ class Exchange:
         watch, self._watch = self._watch, None  # it knows us: an exchange that is over is freed at once
         if watch is not None:
             watch.close()
-        if self._tap is not None:
-            self._tap.catch_up()
         now, recorder, engine, permit = self._clock.now_ns(), self.recorder, self._engine, self._permit
         if permit is None and self._refused is not None:
             recorder.admitted(now, self._refused.waited_ns)  # the wait was ours, whatever it ended in

@@ -466,6 +466,41 @@ def test_a_bug_in_a_room_costs_one_exchange_and_is_logged_without_its_text(room:
     assert house.leftovers() == []
 
 
+def test_a_bug_in_reading_what_was_held_when_the_engine_broke_off_costs_no_record() -> None:
+    class Reader:
+        """Reads one event."""
+
+        def __init__(self, reader: Any) -> None:
+            self._reader: Any = reader
+
+        def read(self, frame: Any) -> Any:
+            reader, self._reader = self._reader, None
+            if reader is None:
+                raise RuntimeError(SECRET)
+            return reader.read(frame)
+
+    async def main(loop: VirtualLoop) -> House:
+        house = House(loop, stream((100, chunk("a")), (110, chunk("b")), ending="close", end_ns=200 * MS))
+        rooms = house.app._rooms
+
+        def tap(*args: Any) -> Any:
+            passage = rooms.tap(*args)
+            passage.tap._reader = Reader(passage.tap._reader)  # type: ignore[assignment]
+            return passage
+
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            client = Client(scope, receive, send)
+            await Exchange(replace(rooms, tap=tap), house.app.fleet, loop.clock, client, "r1", 1 << 20, "1").run()
+
+        await ScriptedClient(loop, app).ask(STREAM)
+        return house
+
+    with capture_logs():
+        house = run(main)
+    assert [record.error for record in house.records] == ["RuntimeError"]
+    assert house.leftovers() == []
+
+
 def test_a_bug_after_the_head_breaks_the_answer_off() -> None:
     async def main(loop: VirtualLoop) -> tuple[House, Answer]:
         house = House(loop, WHOLE)
