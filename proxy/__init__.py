@@ -21,7 +21,7 @@ behind it families, each of which uses, in its own line, itself alone: families 
 
     vocabulary  claims clock errors events grammar messages plain records transitions
     cores       config declared gaps headers lists tap timeline | admission attribution engines prefixes sim tokens wire
-    shells      client counting guard idle interpreter line memory policy pulse reading relay transport | exporters
+    shells      client counting guard head idle interpreter line memory policy pulse reading relay transport | exporters
     office      | office
     life        auditing editing endings exchange fleet lookout parting parts rooms servertiming
     root        app

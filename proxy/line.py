@@ -6,21 +6,19 @@ body is handed over read by read, as it came.
 """
 
 import asyncio
-import re
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import httptools
 
+from proxy.head import HEAD_END, Garbled, Head, plain
 from proxy.headers import Pair
 
 HEAD_LIMIT = 256 * 1024
 """Bytes of an answer's head that are waited for; generous, for what an engine says is passed on, not judged."""
-HEADERS_LIMIT = 1000
+INTERIM_LIMIT = 100
+"""Interim answers (1xx) that are passed over; Go's client took five for ten years."""
 READ_BUFFER = 128 * 1024
 """Bytes that the client did not take at which reading from the engine pauses."""
-HEAD_END = re.compile(rb"\n\r?\n")
-LENGTH = re.compile(rb"^(content-length|transfer-encoding):[ \t]*([^\r\n]*?)[ \t]*\r?\n", re.IGNORECASE | re.MULTILINE)
 LENIENT = {
     "lenient_headers": True,
     "lenient_optional_cr_before_lf": True,
@@ -34,32 +32,21 @@ BODILESS = frozenset((204, 304))
 """Statuses whose answers have no body, whatever length is stated (RFC 9112 6.3)."""
 
 
-class Garbled(Exception):
-    """What the engine says is not HTTP, or not what was asked for."""
-
-
-class Head(NamedTuple):
-    """The head of an answer."""
-
-    status: int
-    headers: list[Pair]
-    """As they came: order, duplicates, case; without the blanks around values."""
-
-
 class Line(asyncio.Protocol):
     """One connection to an engine.
 
     State: the transport, once and while there is one; of the answer that is due or coming its parser, how it began
     (`_begun`, a head that is not whole), its head, the pieces of its body that nobody took yet with their size, what
-    ends it (`_bodiless`, `_until_close`), how many bytes came since that are none of its body (`_barren`), that it is
-    over, or what broke it; who waits for news of it, or for the operating system to take what is written. `heard`: a
-    byte of it has come. `_spent`: nothing is asked here again.
+    ends it (`_bodiless`, `_until_close`), how many heads came for it, how many bytes since that are none of its body
+    (`_barren`), that it is over, or what broke it; who waits for news of it, or for the operating system to take what
+    is written. `heard`: a byte of it has come. `_asked`: something was asked
+    here; `_spent`: nothing is again.
     """
 
     __slots__ = (
-        "_barren", "_begun", "_bodiless", "_broken", "_drain", "_head", "_headers", "_loop", "_over", "_owed",
-        "_parser", "_paused", "_pieces", "_size", "_spent", "_transport", "_until_close", "_waiter", "heard",
-        "writing_paused",
+        "_asked", "_barren", "_begun", "_bodiless", "_broken", "_drain", "_head", "_headers", "_heads", "_loop",
+        "_over", "_owed", "_parser", "_paused", "_pieces", "_size", "_spent", "_transport", "_until_close", "_waiter",
+        "heard", "writing_paused",
     )  # fmt: skip
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -70,24 +57,33 @@ class Line(asyncio.Protocol):
         self._broken: BaseException | None = None
         self._pieces: list[bytes] = []
         self._size = 0
-        self._paused = self._spent = self.writing_paused = False
+        self._asked = self._paused = self._spent = self.writing_paused = False
         self._parser: httptools.HttpResponseParser | None = None
         self._head: Head | None = None
         self._headers: list[Pair] = []
         self._begun = b""
-        self._owed = self._bodiless = self._until_close = self._over = self.heard = False
-        self._barren = 0
+        self._bodiless = self._until_close = self._over = self.heard = False
+        self._owed = True
+        self._barren = self._heads = 0
 
     # --- what the caller does ---
 
     def expect(self, *, bodiless: bool) -> None:
-        """A request goes out: the next head is its answer's, which has no body where `bodiless` (HEAD)."""
-        self._parser = httptools.HttpResponseParser(self)
-        self._parser.set_dangerous_leniencies(**LENIENT)
+        """A request goes out: the next head is its answer's, which has no body where `bodiless` (HEAD).
+
+        What a fresh connection said before (503: too many are here) is the answer: nobody else has asked.
+        """
+        early, self._asked = self.heard and not self._asked, True
+        if early:
+            self._spent = True
+            self._bodiless = self._bodiless or bodiless
+            if bodiless and self._head is not None:
+                self._over, self._pieces = True, []
+            return
         self._head, self._headers, self._begun = None, [], b""
         self._owed, self._bodiless = True, bodiless
         self._until_close = self._over = self.heard = False
-        self._barren = 0
+        self._barren = self._heads = 0
 
     def write(self, parts: Sequence[bytes]) -> None:
         """Writes all parts; `writing_paused` where not all could go at once."""
@@ -141,7 +137,9 @@ class Line(asyncio.Protocol):
 
     def hang_up(self) -> None:
         """Closes at once: what was not sent is not sent, and a reader wakes."""
-        self.fail(ConnectionAbortedError("closed by us"))
+        self.fail(closed := ConnectionAbortedError("closed by us"))
+        # What was raised knows its callers, and through them this line: memory would wait for the collector.
+        self._broken, self._pieces = closed, []
         if self._transport is not None:
             self._transport.abort()
 
@@ -158,13 +156,21 @@ class Line(asyncio.Protocol):
         self._transport = transport
         transport.set_write_buffer_limits(high=0)
 
+    def eof_received(self) -> None:
+        """The engine says no more. It may still listen, or not: what is not written yet holds up nothing."""
+        self._ended(None)
+
     def connection_lost(self, exc: Exception | None) -> None:
+        """The connection is gone, and with it the parser, which knows this line."""
+        self._transport = self._parser = None
+        self._ended(exc)
+        self.resume_writing()
+
+    def _ended(self, exc: Exception | None) -> None:
         """The end of a body that nothing else delimits, if it is no reset; of anything else a break."""
-        self._transport = None
         if self._until_close and exc is None and self._broken is None:
             self._over = True
         self.fail(exc if isinstance(exc, OSError) else ConnectionResetError("the engine hung up"))
-        self.resume_writing()
 
     def pause_writing(self) -> None:
         """The operating system takes no more for now."""
@@ -198,10 +204,12 @@ class Line(asyncio.Protocol):
     def _past_heads(self, data: bytes) -> bytes:
         """Parses the heads that are whole; what is not for them. A head that is not whole is kept, within a limit."""
         self.heard = self.heard or bool(data)
+        seen = max(len(self._begun) - 2, 0)
         data, self._begun = self._begun + data, b""
-        while self._owed and (end := HEAD_END.search(data)):
-            self._parse(one_length(data[: end.end()]))
-            data = data[end.end() :]
+        while self._owed and (end := HEAD_END.search(data, seen)):
+            self._take(data[: end.end()])
+            data, seen = data[end.end() :], 0
+            data = data.lstrip(b"\r\n") if self._owed else data
         if self._owed and len(data) <= HEAD_LIMIT and data[:5] == b"HTTP/"[: len(data)]:
             self._begun, data = data, b""
         elif self._owed:
@@ -209,8 +217,20 @@ class Line(asyncio.Protocol):
         self._wake()
         return data
 
+    def _take(self, head: bytes) -> None:
+        """Parses a head, each anew: an interim one that states a length has no body all the same."""
+        self._parser = httptools.HttpResponseParser(self)
+        self._parser.set_dangerous_leniencies(**LENIENT)
+        self._heads += 1
+        try:
+            if self._heads > INTERIM_LIMIT:
+                raise Garbled("interim answers without an end")
+            self._parse(plain(head))
+        except Garbled as error:
+            self._break(error)
+
     def _parse(self, data: bytes) -> None:
-        assert self._parser is not None, "nothing is parsed before something is asked"
+        assert self._parser is not None, "a head comes first"
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
@@ -226,10 +246,7 @@ class Line(asyncio.Protocol):
 
     async def _news(self) -> None:
         self._waiter = self._loop.create_future()
-        try:
-            await self._waiter
-        finally:
-            self._waiter = None
+        await self._waiter
 
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
@@ -256,8 +273,8 @@ class Line(asyncio.Protocol):
         self._owed = False
         names = [name.lower() for name, _ in headers]
         codings = [value.lower() for name, (_, value) in zip(names, headers, strict=True) if name == CODING]
-        if status == 101 or codings not in CODINGS or len(headers) > HEADERS_LIMIT:
-            self._break(Garbled("an answer that nobody asked for: an upgrade, a transfer coding, or a huge head"))
+        if status == 101 or codings not in CODINGS or status < 100:
+            self._break(Garbled("an answer that nobody asked for: an upgrade, a transfer coding, no status"))
             return
         self._head = Head(status, headers)
         self._spent = self._spent or not self._parser.should_keep_alive()
@@ -275,19 +292,3 @@ class Line(asyncio.Protocol):
     def on_message_complete(self) -> None:
         """The answer is whole, or an interim one."""
         self._over = self._head is not None
-
-
-def one_length(head: bytes) -> bytes:
-    """The head with its body's length stated once, where that is clear: chunks go before a number (RFC 9112, 6.3), and
-    a number may be repeated (RFC 9110, 8.6). What contradicts itself is left for the parser to refuse."""
-    stated = LENGTH.findall(head)
-    if len(stated) < 2 and not (stated and b"," in stated[0][1]):
-        return head
-    codings = [value.lower() for name, value in stated if name.lower() == b"transfer-encoding"]
-    if codings and codings[-1].endswith(b"chunked"):
-        return LENGTH.sub(lambda line: line[0] if line[1].lower() == b"transfer-encoding" else b"", head)
-    numbers = {part.strip() for _, value in stated for part in value.split(b",")}
-    if codings or len(numbers) > 1:
-        return head
-    once = iter((b"%b: %b\r\n" % (stated[0][0], *numbers),))
-    return LENGTH.sub(lambda line: next(once, b""), head)

@@ -12,14 +12,16 @@ import asyncio
 import socket
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import suppress
 from functools import cached_property, partial
 
 import aiohappyeyeballs
 import httpx
 
+from proxy.head import Garbled, Head
 from proxy.headers import stated_length
 from proxy.idle import Idle
-from proxy.line import Garbled, Head, Line
+from proxy.line import Line
 
 HAPPY_EYEBALLS_S = 0.25
 """RFC 8305 5: the connection attempt delay."""
@@ -54,7 +56,8 @@ class Call(httpx.AsyncByteStream):
     async def begin(self, request: httpx.Request) -> Head:
         """Sends the request and returns the answer's head; interim answers (1xx) are swallowed."""
         self._line.expect(bodiless=request.method == "HEAD")
-        self._send(request)
+        with suppress(OSError):  # an engine that hung up may have answered: reading tells
+            self._send(request)
         return await self._line.head()
 
     def __aiter__(self) -> AsyncIterator[bytes]:

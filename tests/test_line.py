@@ -1,16 +1,42 @@
 """A connection's own rules; its behaviour on real connections is in tests/socket/test_wire.py."""
 
 import asyncio
+import gc
+from typing import Any
 
 import pytest
 
-from proxy.line import Head, Line, one_length
+from proxy.head import Garbled, Head
+from proxy.line import INTERIM_LIMIT, Line
 
 
 class Deaf(asyncio.Transport):
     """A connection that takes whatever it is told."""
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None: ...
+
+    def get_extra_info(self, name: str, default: Any = None) -> int:
+        """Where bytes would wait: nobody looks."""
+        return 0
+
+    def close(self) -> None: ...
+
+    def abort(self) -> None: ...
+
+
+def made() -> Line:
+    """A fresh line."""
+    line = Line(asyncio.get_running_loop())
+    line.connection_made(Deaf())
+    return line
+
+
+async def answered(line: Line) -> tuple[int, bytes]:
+    """The whole answer's status and body."""
+    head, body = await line.head(), b""
+    while piece := await line.read():
+        body += piece
+    return head.status, body
 
 
 def test_a_line_that_is_gone_takes_no_bytes() -> None:
@@ -73,22 +99,102 @@ def test_an_answer_may_come_in_any_pieces(answer: bytes) -> None:
     asyncio.run(main())
 
 
-@pytest.mark.parametrize(
-    ("fields", "once"),
-    [
-        ((b"content-length: 2", b"x: 1"), (b"content-length: 2", b"x: 1")),
-        ((b"Content-Length: 2", b"x: 1", b"content-length:2 "), (b"Content-Length: 2", b"x: 1")),
-        ((b"content-length: 2, 2",), (b"content-length: 2",)),
-        ((b"content-length: 2", b"content-length: 3"),) * 2,
-        ((b"content-length: 2, 3",),) * 2,
-        ((b"content-length: 2", b"transfer-encoding: gzip, Chunked"), (b"transfer-encoding: gzip, Chunked",)),
-        ((b"content-length: 2", b"transfer-encoding: gzip"),) * 2,
-        ((b"transfer-encoding: gzip, chunked",),) * 2,
-    ],
-)
-def test_a_length_is_stated_once_where_that_is_clear(fields: tuple[bytes, ...], once: tuple[bytes, ...]) -> None:
-    assert one_length(head_of(fields)) == head_of(once)
+@pytest.mark.parametrize("field", [b"content-length: 5", b"transfer-encoding: chunked", b"connection: close"])
+def test_an_interim_answer_has_no_body_whatever_it_states(field: bytes) -> None:
+    async def main() -> None:
+        line = made()
+        line.expect(bodiless=False)
+        line.data_received(b"HTTP/1.1 103 Early\r\n%b\r\n\r\n\r\n" % field)
+        line.data_received(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi")
+        assert await answered(line) == (200, b"hi")
+
+    asyncio.run(main())
 
 
-def head_of(fields: tuple[bytes, ...]) -> bytes:
-    return b"\r\n".join((b"HTTP/1.1 200 OK", *fields, b"", b""))
+def test_interim_answers_without_an_end_are_no_answer() -> None:
+    async def main() -> None:
+        for number in (INTERIM_LIMIT - 1, 16_000):
+            line = made()
+            line.expect(bodiless=False)
+            line.data_received(b"HTTP/1.1 100\r\n\r\n" * number + b"HTTP/1.1 204 No\r\n\r\n")
+            if number < INTERIM_LIMIT:
+                assert await answered(line) == (204, b"")
+            else:
+                with pytest.raises(Garbled):
+                    await line.head()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("status", [b"000", b"099"])
+def test_a_status_that_is_none_is_no_answer(status: bytes) -> None:
+    async def main() -> None:
+        line = made()
+        line.expect(bodiless=False)
+        line.data_received(b"HTTP/1.1 %b X\r\ncontent-length: 0\r\n\r\n" % status)
+        with pytest.raises(Garbled):
+            await line.head()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("ended", [True, False])
+@pytest.mark.parametrize("bodiless", [True, False])
+@pytest.mark.parametrize("early", [0, 7, 36, 40])
+def test_what_a_fresh_connection_says_unasked_is_the_answer_and_the_last(
+    early: int, bodiless: bool, ended: bool
+) -> None:
+    """A front end that is full answers whom it accepts, and hangs up."""
+    said = b"HTTP/1.1 503 Busy\r\nconnection: x\r\n\r\nbusy"
+
+    async def main() -> None:
+        line = made()
+        line.data_received(said[:early])
+        if ended and early == len(said):
+            line.connection_lost(None)
+        line.expect(bodiless=bodiless)
+        line.data_received(said[early:])
+        assert not early or not line.usable()  # another answer may follow, to what is asked now
+        line.connection_lost(None)
+        assert await answered(line) == (503, b"" if bodiless else b"busy")
+
+    asyncio.run(main())
+
+
+def test_an_engine_that_says_no_more_ends_its_answer_whatever_is_still_written() -> None:
+    async def main() -> None:
+        line = made()
+        line.expect(bodiless=False)
+        line.data_received(b"HTTP/1.0 413 Too Large\r\n\r\nno")
+        line.eof_received()
+        assert await answered(line) == (413, b"no")
+        line = made()
+        line.expect(bodiless=False)
+        line.eof_received()
+        with pytest.raises(ConnectionResetError):
+            await line.head()
+
+    asyncio.run(main())
+
+
+def test_a_line_that_broke_is_freed_without_the_collector() -> None:
+    async def main() -> None:
+        line = made()
+        line.expect(bodiless=False)
+        line.data_received(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n")
+        line.connection_lost(None)
+        with pytest.raises(ConnectionResetError):
+            await line.read()
+        line.hang_up()
+
+    def lines() -> int:
+        return sum(isinstance(it, Line) for it in gc.get_objects())
+
+    gc.collect()
+    before = lines()
+    gc.disable()
+    try:
+        asyncio.run(main())
+        assert lines() == before
+    finally:
+        gc.enable()

@@ -473,8 +473,15 @@ def test_a_reset_is_no_end_of_a_body_that_ends_with_its_connection() -> None:
 
 @pytest.mark.parametrize(
     "said",
-    [b"SSH-2.0 x\r\n", b"\x16\x03\x01", b"HTTP/1.1 abc\r\n\r\n", b"HTTP/1.1 101 Switching\r\nupgrade: x\r\n\r\n", b""],
-    ids=["ssh", "tls", "no status", "an upgrade", "nothing"],
+    [
+        b"SSH-2.0 x\r\n",
+        b"\x16\x03\x01",
+        b"HTTP/1.1 abc\r\n\r\n",
+        b"HTTP/1.1 101 Switching\r\nupgrade: x\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nx: a\rb: c\r\ncontent-length: 0\r\n\r\n",
+        b"",
+    ],
+    ids=["ssh", "tls", "no status", "an upgrade", "two lines for some", "nothing"],
 )
 def test_what_is_no_answer_breaks_the_call_and_quotes_nothing(said: bytes) -> None:
     async def play(peer: Peer) -> None:
