@@ -6,6 +6,7 @@ body is handed over read by read, as it came.
 """
 
 import asyncio
+import select
 from collections.abc import Sequence
 
 import httptools
@@ -39,14 +40,14 @@ class Line(asyncio.Protocol):
     (`_begun`, a head that is not whole), its head, the pieces of its body that nobody took yet with their size, what
     ends it (`_bodiless`, `_until_close`), how many heads came for it, how many bytes since that are none of its body
     (`_barren`), that it is over, or what broke it; who waits for news of it, or for the operating system to take what
-    is written. `heard`: a byte of it has come. `_asked`: something was asked
+    is written; what tells of bytes that nobody read. `heard`: a byte of it has come. `_asked`: something was asked
     here; `_spent`: nothing is again.
     """
 
     __slots__ = (
         "_asked", "_barren", "_begun", "_bodiless", "_broken", "_drain", "_head", "_headers", "_heads", "_loop",
-        "_over", "_owed", "_parser", "_paused", "_pieces", "_size", "_spent", "_transport", "_until_close", "_waiter",
-        "heard", "writing_paused",
+        "_over", "_owed", "_parser", "_paused", "_pieces", "_size", "_spent", "_transport", "_unread", "_until_close",
+        "_waiter", "heard", "writing_paused",
     )  # fmt: skip
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -58,6 +59,7 @@ class Line(asyncio.Protocol):
         self._pieces: list[bytes] = []
         self._size = 0
         self._asked = self._paused = self._spent = self.writing_paused = False
+        self._unread = select.poll()
         self._parser: httptools.HttpResponseParser | None = None
         self._head: Head | None = None
         self._headers: list[Pair] = []
@@ -127,7 +129,9 @@ class Line(asyncio.Protocol):
 
     def usable(self) -> bool:
         """Open, and nothing stands unread in it."""
-        return not self._spent and self._transport is not None and not self._transport.is_closing()
+        if self._spent or self._transport is None or self._transport.is_closing():
+            return False
+        return not self._unread.poll(0)
 
     def fail(self, error: BaseException) -> None:
         """Whoever reads from this line gets `error`, after what came before it."""
@@ -155,6 +159,7 @@ class Line(asyncio.Protocol):
         """No write buffer of our own: "not paused" then means that the operating system has every byte."""
         self._transport = transport
         transport.set_write_buffer_limits(high=0)
+        self._unread.register(transport.get_extra_info("socket"), select.POLLIN)
 
     def eof_received(self) -> None:
         """The engine says no more. It may still listen, or not: what is not written yet holds up nothing."""

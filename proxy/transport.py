@@ -43,14 +43,15 @@ SPEAKING: Mapping[type[Exception], type[httpx.TransportError]] = {
 class Call(httpx.AsyncByteStream):
     """One request on one line, and the body of its answer: a chunk for each read from the socket.
 
-    Mutable state: `_upload` (the rest of the request, where the operating system did not take it at once), `_open` (the
-    line is still ours).
+    Mutable state: `_upload` (the rest of the request, where the operating system did not take it at once), `_early`
+    (the answer began before all of that was out: what does the engine take it for?), `_open` (the line is still ours).
     """
 
     def __init__(self, line: Line, give_back: Callable[[Line], None]) -> None:
         self._line = line
         self._give_back = give_back
         self._upload: asyncio.Task[None] | None = None
+        self._early = False
         self._open = True
 
     async def begin(self, request: httpx.Request) -> Head:
@@ -58,7 +59,9 @@ class Call(httpx.AsyncByteStream):
         self._line.expect(bodiless=request.method == "HEAD")
         with suppress(OSError):  # an engine that hung up may have answered: reading tells
             self._send(request)
-        return await self._line.head()
+        head = await self._line.head()
+        self._early = self._upload is not None and not self._upload.done()
+        return head
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         return self
@@ -86,8 +89,8 @@ class Call(httpx.AsyncByteStream):
             await asyncio.wait((self._upload,))
 
     def _end(self) -> None:
-        """The body is whole. The line goes back, if the request went out whole too."""
-        if self._upload is None or self._upload.done():
+        """The body is whole. The line goes back, if the request had gone out whole before."""
+        if not self._early:
             self._open = False
             self._give_back(self._line)
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
@@ -659,6 +660,22 @@ def test_what_an_idle_connection_says_unasked_is_nobodys_answer() -> None:
     served(test, play)
 
 
+def test_what_stands_unread_in_an_idle_connection_is_nobodys_answer() -> None:
+    ends: list[int] = []
+
+    async def play(peer: Peer) -> None:
+        ends.append(peer.writer.get_extra_info("socket").fileno())
+        await whole(peer)
+
+    async def test(session: Session) -> None:
+        assert await session.ask() == b"hi"
+        os.write(ends[0], b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nstale")
+        assert await session.ask() == b"hi"  # the loop had no turn to read it
+        assert len(ends) == 2
+
+    served(test, play)
+
+
 def test_an_engine_that_answers_more_than_was_asked_loses_its_connection() -> None:
     async def play(peer: Peer) -> None:
         await peer.request(4)
@@ -775,6 +792,36 @@ def test_an_early_answer_is_heard_while_the_body_still_streams() -> None:
         assert [chunk async for chunk in answer] == [b"hi"]
         await answer.aclose()
         await closed.wait()
+
+    served(test, play)
+
+
+def test_an_engine_that_answers_before_it_has_the_body_is_asked_no_more_on_this_connection() -> None:
+    """It may take what it did not read for a request, and answer that to whoever asks next."""
+    go = asyncio.Event()
+
+    async def body() -> AsyncIterator[bytes]:
+        yield b"a"
+        await go.wait()
+        yield b"b"
+
+    async def play(peer: Peer) -> None:
+        if peer.number == 0:
+            await peer.head()
+            peer.say(CHUNKED + b"2\r\nhi\r\n")
+            await peer.reader.readuntil(b"0\r\n\r\n")
+            peer.say(b"0\r\n\r\n")
+            await peer.gone()
+        else:
+            await whole(peer)
+
+    async def test(session: Session) -> None:
+        answer = await session.call(body())
+        assert await anext(answer) == b"hi"
+        go.set()
+        assert [chunk async for chunk in answer] == []
+        await answer.aclose()
+        assert await session.ask() == b"hi"
 
     served(test, play)
 
