@@ -77,8 +77,7 @@ class Line(asyncio.Protocol):
         """
         early, self._asked = self.heard and not self._asked, True
         if early:
-            self._spent = True
-            self._bodiless = self._bodiless or bodiless
+            self._spent, self._bodiless = True, self._bodiless or bodiless
             if bodiless and self._head is not None:
                 self._over, self._pieces = True, []
             return
@@ -156,9 +155,10 @@ class Line(asyncio.Protocol):
     # --- what the connection does ---
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """No write buffer of our own: "not paused" then means that the operating system has every byte."""
+        """No write buffer of our own: "not paused" then means that the operating system has every byte. Over TLS the
+        limit itself pauses, also with nothing to write: 0 would be passed at every other read or write."""
         self._transport = transport
-        transport.set_write_buffer_limits(high=0)
+        transport.set_write_buffer_limits(high=0 if transport.get_extra_info("sslcontext") is None else 1)
         self._unread.register(transport.get_extra_info("socket"), select.POLLIN)
 
     def eof_received(self) -> None:

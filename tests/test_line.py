@@ -15,9 +15,9 @@ class Deaf(asyncio.Transport):
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None: ...
 
-    def get_extra_info(self, name: str, default: Any = None) -> int:
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
         """Where bytes would wait: nobody looks."""
-        return 0
+        return 0 if name == "socket" else default
 
     def close(self) -> None: ...
 

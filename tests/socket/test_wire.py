@@ -981,6 +981,40 @@ def test_tls_is_checked_against_the_engines_own_ca_or_the_systems() -> None:
         on("127.0.0.1", "localhost", context, scheme="https")
 
 
+@pytest.mark.parametrize("turns", [0, 3])
+def test_over_tls_a_body_streams_and_connections_are_used_again(turns: int) -> None:
+    """What stops writing there is what stands in the way out, and no reading."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(CERTIFICATE)
+    peers: set[int] = set()
+
+    async def play(peer: Peer) -> None:
+        peers.add(peer.number)
+        while True:
+            head = await peer.head()
+            if b"chunked" in head:
+                await peer.reader.readuntil(b"0\r\n\r\n")
+            else:
+                await peer.reader.readexactly(4)
+            for _ in range(turns):
+                peer.say(b"HTTP/1.1 100 Continue\r\n\r\n")
+                await asyncio.sleep(0.001)
+            peer.say(OK)
+
+    async def main() -> None:
+        async with asyncio.timeout(5), engine(play, "127.0.0.1", context) as port:
+            session = Session(port, "localhost", "https", CERTIFICATE)
+            for number in range(5):
+                assert await session.ask(pieces(*[b"x"] * number)) == b"hi"
+            fresh = len(peers)
+            for _ in range(5):
+                assert await session.ask() == b"hi"
+            assert len(peers) == fresh
+            await session.relay.aclose()
+
+    run(main)
+
+
 def test_a_ca_file_that_is_not_there_is_an_oserror() -> None:
     with pytest.raises(FileNotFoundError):
         Wire({"e": "/nowhere.pem"})
