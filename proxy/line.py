@@ -17,7 +17,7 @@ from proxy.headers import Pair
 HEAD_LIMIT = 256 * 1024
 """Bytes of an answer's head that are waited for; generous, for what an engine says is passed on, not judged."""
 INTERIM_LIMIT = 100
-"""Interim answers (1xx) that are passed over; Go's client took five for ten years."""
+"""Interim answers (1xx) of one read that are passed over; Go's client took five in all for ten years."""
 READ_BUFFER = 128 * 1024
 """Bytes that the client did not take at which reading from the engine pauses."""
 LENIENT = {
@@ -38,14 +38,14 @@ class Line(asyncio.Protocol):
 
     State: the transport, once and while there is one; of the answer that is due or coming its parser, how it began
     (`_begun`, a head that is not whole), its head, the pieces of its body that nobody took yet with their size, what
-    ends it (`_bodiless`, `_until_close`), how many heads came for it, how many bytes since that are none of its body
-    (`_barren`), that it is over, or what broke it; who waits for news of it, or for the operating system to take what
-    is written; what tells of bytes that nobody read. `heard`: a byte of it has come. `_asked`: something was asked
-    here; `_spent`: nothing is again.
+    ends it (`_bodiless`, `_until_close`), how many bytes came since that are none of its body (`_barren`), that it is
+    over, or what broke it; who waits for news of it, or for the operating system to take what is written; what tells
+    of bytes that nobody read. `heard`: a byte of it has come. `_asked`: something was asked here; `_spent`: nothing is
+    again.
     """
 
     __slots__ = (
-        "_asked", "_barren", "_begun", "_bodiless", "_broken", "_drain", "_head", "_headers", "_heads", "_loop",
+        "_asked", "_barren", "_begun", "_bodiless", "_broken", "_drain", "_head", "_headers", "_loop",
         "_over", "_owed", "_parser", "_paused", "_pieces", "_size", "_spent", "_transport", "_unread", "_until_close",
         "_waiter", "heard", "writing_paused",
     )  # fmt: skip
@@ -66,7 +66,7 @@ class Line(asyncio.Protocol):
         self._begun = b""
         self._bodiless = self._until_close = self._over = self.heard = False
         self._owed = True
-        self._barren = self._heads = 0
+        self._barren = 0
 
     # --- what the caller does ---
 
@@ -84,7 +84,7 @@ class Line(asyncio.Protocol):
         self._head, self._headers, self._begun = None, [], b""
         self._owed, self._bodiless = True, bodiless
         self._until_close = self._over = self.heard = False
-        self._barren = self._heads = 0
+        self._barren = 0
 
     def write(self, parts: Sequence[bytes]) -> None:
         """Writes all parts; `writing_paused` where not all could go at once."""
@@ -209,10 +209,13 @@ class Line(asyncio.Protocol):
     def _past_heads(self, data: bytes) -> bytes:
         """Parses the heads that are whole; what is not for them. A head that is not whole is kept, within a limit."""
         self.heard = self.heard or bool(data)
-        seen = max(len(self._begun) - 2, 0)
+        heads, seen = 0, max(len(self._begun) - 2, 0)
         data, self._begun = self._begun + data, b""
         while self._owed and (end := HEAD_END.search(data, seen)):
+            heads += 1
             self._take(data[: end.end()])
+            if self._owed and heads == INTERIM_LIMIT:
+                self._break(Garbled("interim answers without an end"))
             data, seen = data[end.end() :], 0
             data = data.lstrip(b"\r\n") if self._owed else data
         if self._owed and len(data) <= HEAD_LIMIT and data[:5] == b"HTTP/"[: len(data)]:
@@ -226,10 +229,7 @@ class Line(asyncio.Protocol):
         """Parses a head, each anew: an interim one that states a length has no body all the same."""
         self._parser = httptools.HttpResponseParser(self)
         self._parser.set_dangerous_leniencies(**LENIENT)
-        self._heads += 1
         try:
-            if self._heads > INTERIM_LIMIT:
-                raise Garbled("interim answers without an end")
             self._parse(plain(head))
         except Garbled as error:
             self._break(error)
