@@ -49,6 +49,19 @@ def test_a_line_that_is_gone_takes_no_bytes() -> None:
     asyncio.run(main())
 
 
+def test_who_waits_for_bytes_to_go_out_hears_that_nobody_takes_them() -> None:
+    async def main() -> None:
+        line = made()
+        line.pause_writing()
+        waiting = asyncio.ensure_future(line.drained())
+        await asyncio.sleep(0)
+        line.connection_lost(None)
+        with pytest.raises(ConnectionResetError):
+            await waiting
+
+    asyncio.run(main())
+
+
 def test_an_error_reaches_whoever_waits_for_the_head() -> None:
     async def main() -> None:
         line = Line(asyncio.get_running_loop())
