@@ -56,14 +56,18 @@ class Tenants:
     def _by_key(self, headers: Iterable[Header]) -> str | None:
         if self.keyring is None:
             return None
-        key = next((value for name, value in headers if name in KEY_HEADERS), b"")
-        scheme, _, rest = key.partition(b" ")
-        return self.keyring.tenant((rest.strip() if scheme.lower() == b"bearer" else key).decode("latin-1"))
+        told: dict[bytes, bytes] = {}
+        for name, value in headers:
+            if name in KEY_HEADERS:
+                told.setdefault(name, value)
+        # A client may say a placeholder beside its key: OpenAI's library wants one, Anthropic's sends both of its own.
+        return next(filter(None, [self.keyring.tenant(_bare(value)) for value in told.values()]), None)
 
     def _by_header(self, headers: Iterable[Header], peer: str | None) -> str | None:
         if not self.header or peer is None or not self._trusted(peer):
             return None
-        value = next((value for name, value in headers if name == self.header), b"").decode("latin-1").strip()
+        told = {value.decode("latin-1").strip() for name, value in headers if name == self.header}
+        value = told.pop() if len(told) == 1 else ""  # of two names one may be the client's own
         return value[:NAME_LENGTH] if value and value.isprintable() else None
 
     def _trusted(self, peer: str) -> bool:
@@ -72,6 +76,12 @@ class Tenants:
         except ValueError:  # a Unix socket's path
             return False
         return any(address in network for network in self.networks)
+
+
+def _bare(value: bytes) -> str:
+    """The key in a header's value."""
+    scheme, _, rest = value.partition(b" ")
+    return (rest.strip() if scheme.lower() == b"bearer" else value).decode("latin-1")
 
 
 def is_key_header(name: bytes) -> bool:

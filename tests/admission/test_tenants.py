@@ -41,6 +41,11 @@ def test_a_key_names_its_tenant(header: tuple[bytes, bytes]) -> None:
     assert BY_KEY.authorize([(b"host", b"p"), header], "1.2.3.4", CHAT) == "team-a"
 
 
+def test_a_placeholder_beside_a_key_does_no_harm() -> None:
+    told = [(b"authorization", b"Bearer none"), (b"x-api-key", b"pg-one")]
+    assert BY_KEY.authorize(told, "1.2.3.4", CHAT) == BY_KEY.authorize(told[::-1], "1.2.3.4", CHAT) == "team-a"
+
+
 @pytest.mark.parametrize(
     "headers", [[], [(b"authorization", b"Bearer pg-two")], [(b"authorization", b"Bearer \xff")], [(b"x-tenant", b"a")]]
 )
@@ -76,6 +81,12 @@ def test_a_header_from_a_trusted_network_is_believed(peer: str) -> None:
 def test_any_other_header_is_not(value: bytes, peer: str | None) -> None:
     with pytest.raises(BadKey):
         BY_HEADER.authorize([(b"x-tenant", value)], peer, CHAT)
+
+
+def test_of_two_names_neither_is_believed_for_one_may_be_the_clients_own() -> None:
+    with pytest.raises(BadKey):
+        BY_HEADER.authorize([(b"x-tenant", b"rich"), (b"x-tenant", b"team-b")], "10.1.2.3", CHAT)
+    assert BY_HEADER.authorize([(b"x-tenant", b"team-b"), (b"x-tenant", b"team-b")], "10.1.2.3", CHAT) == "team-b"
 
 
 def test_a_name_from_a_header_is_cut() -> None:
