@@ -1,4 +1,5 @@
-"""Where engines may read one body differently: names in other letters, and members that stand there twice.
+"""Where engines may read one body differently: names in other letters, members that stand there twice, or beside
+another that says the same.
 
 Engines written in Go take `Messages` for `messages`, and put what a name says the second time into what it said the
 first; others keep the last, or refuse. A limit that looks at one reading is passed by with another.
@@ -10,6 +11,7 @@ from typing import Any
 
 from proxy.wire.decoding import loads_pairs
 from proxy.wire.fields import mapping, objects
+from proxy.wire.prompts import EMBEDDED, MANY, ONE
 
 NAMES = frozenset({
     "content", "context", "images", "input", "instructions", "max_completion_tokens", "max_output_tokens", "max_tokens",
@@ -20,6 +22,14 @@ NAMES = frozenset({
 
 INNER = frozenset({"arguments", "function", "name", "text"})
 """The same of the parts and calls of a message. A body may have others of these names."""
+
+PLACES = {
+    "embed": ((*EMBEDDED, "messages"),),
+    "classify": ((*EMBEDDED, "messages"),),
+    "rerank": (ONE, MANY),
+    "score": (ONE, MANY),
+}
+"""Kind -> places of which each has several names; an engine looks under one of them."""
 
 
 def respelt(asked: dict[str, Any], *, inside: bool = False) -> str | None:
@@ -45,6 +55,15 @@ def _respelt(places: Iterator[dict[str, Any]], names: frozenset[str]) -> str | N
         for name in place:
             if name not in names and (folded := name.casefold()) in names:
                 return folded
+    return None
+
+
+def rivals(kind: str, asked: dict[str, Any]) -> tuple[str, str] | None:
+    """Two members of which some engines read the one and others the other; None: there are none."""
+    for names in PLACES.get(kind, ()):
+        given = [name for name in names if asked.get(name)]
+        if len(given) > 1:
+            return given[0], given[1]
     return None
 
 

@@ -12,7 +12,7 @@ from proxy.wire.counting import RunningCount
 from proxy.wire.decoding import DONE, Shape, blank, loads
 from proxy.wire.fields import choice_count, count, first_given, output_limit
 from proxy.wire.openai import OUTPUT_LIMITS
-from proxy.wire.prompts import infill_prompt, raw_prompt
+from proxy.wire.prompts import EMBEDDED, infill_prompt, raw_prompt
 from proxy.wire.reports import complaint, completed, llamacpp_report, llamacpp_usage
 
 
@@ -37,7 +37,7 @@ def read_request(found: RequestFacts, asked: dict[str, Any]) -> RequestFacts:
     """What a native body of llama.cpp asks for."""
     prompt, prompts = infill_prompt(asked), 1
     if found.kind != "infill":
-        prompt, prompts = raw_prompt(first_given(asked, "prompt", "input", "content"))
+        prompt, prompts = raw_prompt(first_given(asked, *(EMBEDDED if found.kind == "embed" else ("prompt",))))
     return replace(
         found,
         n=choice_count(asked.get("n_cmpl", asked.get("n"))),

@@ -9,7 +9,7 @@ from proxy.records import RequestFacts
 from proxy.wire.decoding import Shape, blank
 from proxy.wire.fields import first_given, mapping, output_limit
 from proxy.wire.openai import Output, calls_any, spoken
-from proxy.wire.prompts import chat_prompt, generate_prompt, raw_prompt
+from proxy.wire.prompts import EMBEDDED, chat_prompt, generate_prompt, raw_prompt
 from proxy.wire.reports import OllamaCounters, complaint, ollama_report, ollama_usage
 
 
@@ -36,7 +36,7 @@ def read_request(found: RequestFacts, asked: dict[str, Any]) -> RequestFacts:
     elif found.kind == "generate":
         prompt = generate_prompt(asked)
     else:
-        prompt, prompts = raw_prompt(first_given(asked, "input", "prompt"))
+        prompt, prompts = raw_prompt(first_given(asked, *EMBEDDED))
     limit = output_limit(mapping(asked.get("options")).get("num_predict"))
     return replace(found, prompts=prompts, max_output=limit, prompt=prompt)
 

@@ -15,7 +15,7 @@ from proxy.records import EngineReport, Prompt, RequestFacts, Usage
 from proxy.wire.counting import RunningCount
 from proxy.wire.decoding import DONE, Shape
 from proxy.wire.fields import choice_count, first_given, items, mapping, output_limit, text
-from proxy.wire.prompts import chat_prompt, pair_prompt, raw_prompt
+from proxy.wire.prompts import EMBEDDED, chat_prompt, pair_prompt, raw_prompt
 from proxy.wire.reports import (
     complaint,
     completed,
@@ -150,7 +150,7 @@ def read_request(found: RequestFacts, asked: dict[str, Any]) -> RequestFacts:
         prompts=prompts,
         max_output=output_limit(*map(asked.get, OUTPUT_LIMITS)),
         asks_usage=mapping(asked.get("stream_options")).get("include_usage") is True,
-        prompt=prompt,
+        prompt=None if prompt == Prompt() and found.kind not in _GENERATES else prompt,
         output_names=tuple([name for name in OUTPUT_LIMITS if asked.get(name) is not None]),
     )
 
@@ -158,10 +158,14 @@ def read_request(found: RequestFacts, asked: dict[str, Any]) -> RequestFacts:
 def _prompt(kind: str, asked: dict[str, Any]) -> tuple[Prompt, int]:
     if kind in ("rerank", "score"):
         return pair_prompt(asked)
-    if kind == "chat" or (kind != "completion" and "messages" in asked):
+    if kind == "chat" or (kind != "completion" and asked.get("messages")):
         return chat_prompt(asked), 1
-    names = ("prompt",) if kind == "completion" else ("input", "texts", "prompt")
-    return raw_prompt(first_given(asked, *names), asked.get("cache_salt"))
+    if kind == "completion":
+        prompt = first_given(asked, "prompt")
+        # What is to stand behind the answer is read with it: engines that cannot do so refuse it.
+        whole = prompt + text(asked.get("suffix")) if isinstance(prompt, str) else prompt
+        return raw_prompt(whole, asked.get("cache_salt"))
+    return raw_prompt(first_given(asked, *EMBEDDED), asked.get("cache_salt"))
 
 
 def render_error(error: ProxyError, status: int) -> dict[str, Any]:

@@ -9,11 +9,15 @@ from collections.abc import Iterator
 from typing import Any
 
 from proxy.records import Call, Message, Part, Prompt
-from proxy.wire.fields import items, mapping, objects, string, text
+from proxy.wire.fields import first_given, items, mapping, objects, string, text
 
 _TEXT_PARTS = frozenset({"text", "input_text", "output_text"})
 _PLAIN = frozenset({"role", "content", "name"})
 """What the usual message has: one text."""
+EMBEDDED = ("input", "prompt", "content", "texts", "inputs")
+"""Where bodies have what is to be embedded: OpenAI's name and Ollama's, llama.cpp's own, Cohere's two."""
+ONE, MANY = ("query", "queries", "text_1", "data_1"), ("documents", "items", "texts", "text_2", "data_2")
+"""Where they have the text that others are held against, and those (Jina, TEI, vLLM)."""
 _ID_LIMIT = 2**63
 """Token ids are below it: integers of messages to the office have 64 bits, vocabularies 18."""
 _AUDIO_PARTS = frozenset({"input_audio", "audio_url", "audio"})
@@ -49,7 +53,8 @@ def responses_prompt(body: dict[str, Any]) -> Prompt:
 
 
 def generate_prompt(body: dict[str, Any]) -> Prompt:
-    """Ollama's generate: a system and a user message, or the raw text. Earlier `context` counts as token ids."""
+    """Ollama's generate: a system and a user message, or the raw text. Earlier `context` counts as token ids, and what
+    is to stand behind the answer as the end of the text."""
     asked = text(body.get("prompt"))
     context = _ids(body.get("context"))
     ids = (context,) if context else ()
@@ -59,7 +64,7 @@ def generate_prompt(body: dict[str, Any]) -> Prompt:
     if text(body.get("system")):
         spoken.append(Message("system", (Part("text", text(body["system"])),)))
     if asked or items(body.get("images")):
-        spoken.append(Message("user", (*_images(body), Part("text", asked))))
+        spoken.append(Message("user", (*_images(body), Part("text", asked + text(body.get("suffix"))))))
     return Prompt(tuple(spoken), ids=ids)
 
 
@@ -110,6 +115,8 @@ def _part(part: dict[str, Any]) -> Part:
         return Part("unknown", "")
     if isinstance(part.get("text"), str) and (kind is None or kind in _TEXT_PARTS):
         return Part("text", part["text"])
+    if kind == "refusal":
+        return Part("text", text(part.get("refusal")))
     if kind in ("image_url", "input_image"):
         image = part.get("image_url")
         return Part("image", text(mapping(image).get("url") if isinstance(image, dict) else image))
@@ -166,22 +173,24 @@ def _raw_texts(asked: object) -> Iterator[str]:
     if isinstance(asked, str):
         yield asked
     elif isinstance(asked, dict):
-        yield text(asked.get("prompt_string"))
+        yield text(asked.get("prompt_string")) or _document(asked)
     elif isinstance(asked, list):
         yield from (each for each in asked if isinstance(each, str))
 
 
 def pair_prompt(body: dict[str, Any]) -> tuple[Prompt, int]:
     """Rerank and score: one text against several; every pair is a prompt."""
-    one = body.get("query") or body.get("text_1") or body.get("queries")
-    many = body.get("documents") or body.get("text_2") or body.get("items")
-    heads = [each for each in ([one] if isinstance(one, str) else items(one)) if isinstance(each, str)]
-    tails = [_document(each) for each in ([many] if isinstance(many, str) else items(many))]
+    one, many = first_given(body, *ONE), first_given(body, *MANY)
+    heads = [_document(each) for each in (one if isinstance(one, list) else [one]) if isinstance(each, str | dict)]
+    tails = [_document(each) for each in (many if isinstance(many, list) else [many] if many else [])]
     return Prompt(texts=(*heads, *tails)), max(len(heads), len(tails), 1)
 
 
 def _document(each: object) -> str:
-    return text(mapping(each).get("text")) if isinstance(each, dict) else text(each)
+    """A text, an object with one, or parts as a message has them (vLLM, Cohere)."""
+    if not isinstance(each, dict):
+        return text(each)
+    return text(each.get("text")) or "".join(part.text for part in _parts(each.get("content")) if part.kind == "text")
 
 
 def infill_prompt(body: dict[str, Any]) -> Prompt:

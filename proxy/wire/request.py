@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from proxy.records import RequestFacts
-from proxy.wire.ambiguity import doubled, respelt
+from proxy.wire.ambiguity import doubled, respelt, rivals
 from proxy.wire.decoding import Unreadable, loads
 from proxy.wire.dialects import dialect_of
 from proxy.wire.fields import flag, mapping, string
@@ -29,6 +29,10 @@ NAME_LIMIT = 4_096
 NO_OBJECT = "it is no JSON object"
 SPELT = "it spells `{}` in other letters"
 """Why a body cannot be read."""
+
+TEMPLATES = ("template", "chat_template")
+"""Members with which a body brings a template of its own (Ollama, vLLM): whatever it says is read too, as often as it
+likes."""
 
 OPTION_LIMIT = 64
 """Characters of an option's value that are read: they are numbers and flags."""
@@ -60,7 +64,7 @@ def read_facts(route: Route, content_type: str, body: bytes, *, closely: bool = 
         )
         if found.route == "inference":
             found = dialect_of(found.dialect).read_request(found, asked)
-        return replace(found, unread=unclear) if closely and (unclear := _unclear(asked, plain)) else found
+        return replace(found, unread=unclear) if closely and (unclear := _unclear(found.kind, asked, plain)) else found
     except (Unreadable, RecursionError) as error:
         return replace(found, unread=str(error) if isinstance(error, Unreadable) else "it is nested too deeply")
 
@@ -105,13 +109,15 @@ def _object(plain: bytes) -> dict[str, Any]:
     return asked
 
 
-def _unclear(asked: dict[str, Any], plain: bytes) -> str:
+def _unclear(kind: str, asked: dict[str, Any], plain: bytes) -> str:
     """Why the members of this body do not mean the same to all engines; empty: they do."""
     if (name := respelt(asked, inside=True)) is not None:
         return SPELT.format(name)
     if (name := doubled(plain)) is not None:
         return f"it has `{name}` twice" if name else "it has a member twice"
-    return ""
+    if (names := rivals(kind, asked)) is not None:
+        return "it has both `{}` and `{}`".format(*names)
+    return "it brings a template of its own" if any(map(asked.get, TEMPLATES)) else ""
 
 
 def _model(found: RequestFacts, asked: dict[str, Any]) -> str | None:

@@ -41,6 +41,7 @@ def test_messages_keep_their_order_and_their_text():
             id="a type that is no word",
         ),
         pytest.param([{"type": "thinking", "thinking": "hm"}], [], id="earlier reasoning"),
+        pytest.param([{"type": "refusal", "refusal": "no"}], [("text", "no")], id="a refusal, which vLLM renders"),
         pytest.param(5, [], id="a number"),
     ],
 )
@@ -127,6 +128,8 @@ def test_generate_is_a_system_and_a_user_message_or_the_raw_text():
     assert generate_prompt(body) == Prompt((said("system", "s"), user))
     assert generate_prompt(body | {"raw": True}) == Prompt(texts=("p",))
     assert generate_prompt({"prompt": "p", "context": [1, 2, "x"]}) == Prompt((said("user", "p"),), ids=((1, 2),))
+    assert generate_prompt({"prompt": "p", "suffix": "s"}) == Prompt((said("user", "ps"),))
+    assert generate_prompt({"prompt": "p", "suffix": "s", "raw": True}) == Prompt(texts=("p",))
     assert generate_prompt({"prompt": 5, "system": 7}) == generate_prompt({"raw": True}) == Prompt()
 
 
@@ -142,6 +145,7 @@ def test_generate_is_a_system_and_a_user_message_or_the_raw_text():
         pytest.param([1, "a", 2], ["a"], [[1, 2]], 1, id="ids and text mixed"),
         pytest.param([["a", 1], "b"], ["a", "b"], [[1]], 2, id="mixed among several"),
         pytest.param([{"prompt_string": "a"}], ["a"], [], 1, id="llama.cpp's object"),
+        pytest.param([{"content": [{"type": "text", "text": "a"}]}], ["a"], [], 1, id="Cohere's object"),
         pytest.param([], [], [], 1, id="an empty list"),
         pytest.param([True, 1.5, None], [], [], 3, id="neither text nor ids"),
         pytest.param(None, [], [], 1, id="nothing"),
@@ -160,6 +164,11 @@ def test_ids_that_no_record_can_hold_are_cut():
 def test_pairs_are_one_text_against_several():
     assert pair_prompt({"query": "q", "documents": ["a", {"text": "b"}, 5]}) == (Prompt(texts=("q", "a", "b", "")), 3)
     assert pair_prompt({"text_1": ["q"], "text_2": "a"}) == (Prompt(texts=("q", "a")), 1)
+    assert pair_prompt({"query": "q", "texts": ["a", "b"]}) == (Prompt(texts=("q", "a", "b")), 2)
+    assert pair_prompt({"data_1": "q", "data_2": ["a"]}) == (Prompt(texts=("q", "a")), 1)
+    part, image = {"type": "text", "text": "c"}, {"type": "image_url", "image_url": "data:1"}
+    seen = {"query": {"content": [part]}, "documents": {"content": [part, image, part]}}
+    assert pair_prompt(seen) == (Prompt(texts=("c", "cc")), 1)
     assert pair_prompt({}) == (Prompt(), 1)
 
 

@@ -60,6 +60,22 @@ def test_a_chat_request_says_what_it_wants():
         pytest.param("/inference/v1/generate", {"token_ids": [1, 2]}, {"prompt": Prompt(ids=((1, 2),))}, id="bare ids"),
         pytest.param("/v1/embeddings", {"input": "a"}, {"prompt": Prompt(texts=("a",))}, id="embeddings"),
         pytest.param("/v1/embeddings", HI, {"prompt": HELLO}, id="embedded chat"),
+        pytest.param("/v1/embeddings", {"messages": [], "input": "a"}, {"prompt": Prompt(texts=("a",))}, id="no chat"),
+        pytest.param(
+            "/v1/embeddings", {"content": "a"}, {"prompt": Prompt(texts=("a",))}, id="llama.cpp's name for it"
+        ),
+        pytest.param(
+            "/v2/embed", {"inputs": [{"content": "a"}]}, {"prompt": Prompt(texts=("a",))}, id="Cohere's other"
+        ),
+        pytest.param(
+            "/pooling", {"data": {"a": 1}}, {"prompt": None}, id="nothing that is known: it weighs by its bytes"
+        ),
+        pytest.param(
+            "/v1/completions",
+            {"prompt": "a", "suffix": "b"},
+            {"prompt": Prompt(texts=("ab",))},
+            id="what stands behind",
+        ),
         pytest.param("/v1/rerank", {"query": "q", "documents": ["a"]}, {"prompt": Prompt(texts=("q", "a"))}),
         pytest.param(
             "/api/chat",
@@ -141,6 +157,24 @@ def test_what_engines_may_read_differently_is_said_where_somebody_looks_closely(
     usual, close = facts("/api/chat", body), facts("/api/chat", body, closely=True)
     assert (usual.unread, close.unread) == ("", why)
     assert (close.model, close.prompt) == (usual.model, usual.prompt) == ("m", usual.prompt)
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "why"),
+    [
+        ("/api/generate", {"prompt": "a", "template": "words {{ .Prompt }}"}, "it brings a template of its own"),
+        (CHAT, {**HI, "chat_template": "words"}, "it brings a template of its own"),
+        (CHAT, {**HI, "chat_template": None, "template": ""}, ""),
+        ("/v1/embeddings", {"input": "a", "content": "long"}, "it has both `input` and `content`"),
+        ("/api/embeddings", {"input": "a", "prompt": "long"}, "it has both `input` and `prompt`"),
+        ("/v1/embeddings", {**HI, "input": "a"}, "it has both `input` and `messages`"),
+        ("/rerank", {"query": "q", "documents": ["a"], "texts": ["long"]}, "it has both `documents` and `texts`"),
+        ("/rerank", {"query": "q", "documents": ["a"], "texts": []}, ""),
+        (CHAT, {**HI, "input": "a", "prompt": "b"}, ""),
+    ],
+)
+def test_a_prompt_that_engines_may_look_for_elsewhere_is_said_where_somebody_looks_closely(path, body, why):
+    assert (facts(path, body).unread, facts(path, body, closely=True).unread) == ("", why)
 
 
 def test_other_names_may_be_spelt_as_they_like():
