@@ -34,7 +34,7 @@ from proxy.memory import keep, recall, spell
 from proxy.messages import EngineState, Message, Pulse
 from proxy.parting import ASK_S, Parting
 from proxy.parts import Permit
-from proxy.policy import rules, tenants
+from proxy.policy import reloaded, rules, tenants
 from proxy.reading import Reading
 from proxy.records import RequestFacts
 from proxy.relay import Answer, Body, Relay
@@ -136,9 +136,10 @@ class DataApp:
         await self._relay.aclose()
 
     def reload(self, settings: Settings) -> None:
-        """Other limits and keys from now on; what runs goes on. Raises ConfigError and changes nothing."""
+        """Other limits and keys from now on, and nothing else; what runs goes on. Raises ConfigError and changes
+        nothing."""
         ruled, known = rules(settings), tenants(settings)
-        self.settings, self._tenants = settings, known
+        self.settings, self._tenants = reloaded(self.settings, settings), known
         self.door.replace(ruled)
 
     def remember(self) -> None:

@@ -1,8 +1,9 @@
 """What the data process tells the office: frozen records, standard library only.
 
 One frame is one message. `Hello` is the first on every connection, so that an office that was restarted knows what the
-one before it knew. `Finished` (records) is one ended exchange. `Pulse` is the state of the data process, about once a
-second; its counters count since that process began, so a pulse that is lost costs nothing.
+one before it knew; it comes again after a reload. `Finished` (records) is one ended exchange. `Pulse` is the state of
+the data process, about once a second; its counters count since that process began, so a pulse that is lost costs
+nothing.
 """
 
 from dataclasses import dataclass

@@ -36,6 +36,11 @@ def purposeful(settings: Settings) -> None:
             )
 
 
+def reloaded(settings: Settings, anew: Settings) -> Settings:
+    """The settings in force once these were read anew: limits and keys are taken, the rest needs a restart."""
+    return msgspec.structs.replace(settings, limit=anew.limit, tenants=anew.tenants)
+
+
 def tenants(settings: Settings) -> Tenants:
     """How tenants are told apart. Raises ConfigError."""
     told = settings.tenants

@@ -336,6 +336,19 @@ def test_a_reload_changes_limits_and_keys_and_keeps_what_was_used(tmp_path: Path
     assert run(main) == [200, 200, 429, 429, 200, 401]
 
 
+def test_a_reload_changes_nothing_but_limits_and_keys() -> None:
+    async def main(loop: VirtualLoop) -> tuple[Settings, Settings]:
+        house = House(loop, OK)
+        before = house.app.settings
+        anew = replaced(house, limit=(Limit(name="r", max_output_tokens=9),), body_limit_bytes=1, state="/elsewhere")
+        house.app.reload(anew)
+        return before, house.app.settings
+
+    before, after = run(main)
+    assert (after.body_limit_bytes, after.state) == (before.body_limit_bytes, before.state)
+    assert [limit.name for limit in after.limit] == ["r"]
+
+
 def test_a_reload_that_cannot_stand_changes_nothing() -> None:
     async def main(loop: VirtualLoop) -> int | None:
         house = House(loop, OK)

@@ -6,7 +6,7 @@ import pytest
 
 from proxy.admission.keyring import Keyring
 from proxy.config import ConfigError, Limit, Settings, Tenants
-from proxy.policy import purposeful, rules, tenants
+from proxy.policy import purposeful, reloaded, rules, tenants
 
 
 def test_every_limit_becomes_a_rule_with_the_same_values() -> None:
@@ -15,6 +15,12 @@ def test_every_limit_becomes_a_rule_with_the_same_values() -> None:
     assert {name: getattr(rule, name) for name in limit.__struct_fields__} == {
         name: getattr(limit, name) for name in limit.__struct_fields__
     }
+
+
+def test_limits_and_keys_are_taken_anew_and_the_rest_stays() -> None:
+    limit = Limit(name="r", max_concurrency=1)
+    anew = Settings(limit=(limit,), tenants=Tenants(header="x-tenant"), ask_usage=False)
+    assert reloaded(Settings(), anew) == Settings(limit=(limit,), tenants=Tenants(header="x-tenant"))
 
 
 def test_a_limit_that_cannot_stand_is_named_by_key_and_name() -> None:

@@ -160,6 +160,8 @@ class Service:
         try:
             settings = self._reread()
             self._app.reload(settings)
+            self._settings = self._app.settings
+            self._sender.greet(hello(self._settings, self._app.auditing.secret))
         except ConfigError as error:
             self._reloaded = str(error)
             log.error("reload_refused", reason=str(error))

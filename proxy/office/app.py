@@ -52,12 +52,12 @@ def create(
     office: Office,
     exposition: Exposition,
     guard: Guard,
-    config: bytes,
+    config: Callable[[], bytes],
     panels: Mapping[str, Panel],
     details: Details = lambda engine: {},
     reload: Callable[[], None] = lambda: None,
 ) -> ASGIApp:
-    """The listener's application. `config` is JSON with its secrets masked; `reload` passes the wish on."""
+    """The listener's application. `config` gives JSON with its secrets masked; `reload` passes the wish on."""
     pages = _Pages(office, exposition, config, panels, details, reload)
     routes = [
         Route("/", pages.index),
@@ -100,7 +100,7 @@ class _Pages:
         self,
         office: Office,
         exposition: Exposition,
-        config: bytes,
+        config: Callable[[], bytes],
         panels: Mapping[str, Panel],
         details: Details,
         reload: Callable[[], None],
@@ -153,7 +153,7 @@ class _Pages:
         return _json([{**dataclasses.asdict(engine), **self._details(engine.name)} for engine in engines])
 
     async def config(self, request: Request) -> Response:
-        return Response(self._config, media_type="application/json")
+        return Response(self._config(), media_type="application/json")
 
     async def reload(self, request: Request) -> Response:
         """POST: limits and keys are read anew, files opened anew. GET: what became of the last time."""

@@ -129,6 +129,11 @@ class Sender:
         """Frames not yet handed to an office."""
         return len(self._waiting)
 
+    def greet(self, hello: Hello) -> None:
+        """What the office must know from now on: this one, and those that follow it."""
+        self._hello = hello
+        self.send(hello)
+
     def send(self, message: Message) -> None:
         """Hands one message over: a few microseconds, whatever the office does."""
         try:

@@ -74,7 +74,7 @@ async def serve(end: socket.socket, memory: Memory, clock: Clock) -> None:
 
 
 class _Desk:
-    """The office at work. State: its parts, and the tasks beside the main one."""
+    """The office at work. State: its parts, the tasks beside the main one, and the latest `Hello`."""
 
     def __init__(self, hello: Hello, memory: Memory, clock: Clock) -> None:
         self._hello = hello
@@ -114,7 +114,9 @@ class _Desk:
 
     def _take(self, batch: list[Message]) -> None:
         for message in batch:
-            if isinstance(message, PromptSeen):
+            if isinstance(message, Hello):
+                self._hello = message  # limits and keys were read anew: `/api/config` shows them
+            elif isinstance(message, PromptSeen):
                 self._office.guarded("research", self._research.take, message)
             else:
                 known = self._research.named(message) if isinstance(message, Finished) else message
@@ -128,9 +130,14 @@ class _Desk:
             "admission": lambda: json.loads(self._office.pulse.admission),
             "prefixes": lambda: {**self._books.report(), **self._research.report},
         }
-        config = self._hello.config.encode()
         return app.create(
-            self._office, self._exposition, guard, config, panels, self._scraper.details, self._ask_reload
+            self._office,
+            self._exposition,
+            guard,
+            lambda: self._hello.config.encode(),
+            panels,
+            self._scraper.details,
+            self._ask_reload,
         )
 
     def _ask_reload(self) -> None:

@@ -165,6 +165,11 @@ def test_limits_are_read_anew_and_what_cannot_stand_changes_nothing(tmp_path: Pa
             os.kill(os.getpid(), signal.SIGHUP)
             await until(lambda: len(answers) == 1)
             assert (await it.client.ask(request)).status == 400
+            shown = json.loads(it.service._sender._hello.config)
+            assert ([limit["name"] for limit in shown["limit"]], shown["listen"]) == (
+                ["none"],
+                it.service._settings.listen,
+            )
             os.kill(os.getpid(), signal.SIGHUP)
             await until(lambda: not answers)
             assert (await it.client.ask(request)).status == 400

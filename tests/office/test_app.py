@@ -43,7 +43,7 @@ def ask(
     shown = office or made()
     exposition = Exposition(Series(), lambda: shown.pulse, shown.lost, shown.failures)
     panels: Mapping[str, app.Panel] = {"admission": lambda: {"rules": []}}
-    admin = app.create(shown, exposition, guard, b'{"admin_token": "********"}', panels, reload=reload)
+    admin = app.create(shown, exposition, guard, lambda: b'{"admin_token": "********"}', panels, reload=reload)
 
     async def answer() -> httpx.Response:
         async with httpx.AsyncClient(transport=httpx.ASGITransport(admin), base_url="http://127.0.0.1:8801") as client:
@@ -167,7 +167,7 @@ def test_answers_that_take_time_take_turns_and_a_health_check_waits_for_one_of_t
         begun.set()
         return {}
 
-    admin = app.create(office, exposition, LOCAL, b"{}", {"slow": panel})
+    admin = app.create(office, exposition, LOCAL, lambda: b"{}", {"slow": panel})
 
     async def test() -> None:
         async with httpx.AsyncClient(transport=httpx.ASGITransport(admin), base_url="http://127.0.0.1:8801") as client:

@@ -1,3 +1,5 @@
+import asyncio
+import socket
 import struct
 
 import pytest
@@ -44,6 +46,23 @@ def test_messages_come_back_however_they_are_cut(cuts: list[int]) -> None:
         back += splitter.feed(STREAM[at:cut])
         at = cut
     assert back == MESSAGES
+
+
+def test_a_greeting_is_for_this_office_and_for_those_that_follow() -> None:
+    async def main() -> list[Message | None]:
+        sender, heard = Sender(HELLO), []
+        for hello in (Hello(pid=1, version="1"), Hello(pid=1, version="2")):
+            ours, theirs = socket.socketpair()
+            with theirs:
+                sender.attach(ours)
+                sender.greet(hello)
+                await asyncio.sleep(0)
+                heard += Splitter().feed(theirs.recv(4096))
+                sender.detach()
+        return heard
+
+    heard = asyncio.run(main())
+    assert [message.version for message in heard if isinstance(message, Hello)] == ["0", "1", "1", "2"]
 
 
 def test_a_frame_that_cannot_be_read_costs_itself() -> None:

@@ -9,6 +9,7 @@ import sqlite3
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -127,6 +128,23 @@ def test_the_admin_listener_answers_and_a_rotated_file_is_followed(tmp_path: Pat
 
     run(test)
     assert recorded(tmp_path / "r.1") == 1
+
+
+def test_another_greeting_changes_the_settings_that_are_shown(tmp_path: Path) -> None:
+    path, port = tmp_path / "r.jsonl", free_port()
+
+    async def test() -> None:
+        hello = Hello(pid=1, version="0", records=str(path), live=False, admin_port=port, config='{"limit": []}')
+        async with office(hello) as (sender, _), httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
+            sender.send(finished("a"))
+            await until(lambda: recorded(path) == 1)
+            assert (await client.get("/api/config")).json() == {"limit": []}
+            sender.greet(replace(hello, config='{"limit": [{"name": "r"}]}'))
+            sender.send(finished("b"))
+            await until(lambda: recorded(path) == 2)
+            assert (await client.get("/api/config")).json() == {"limit": [{"name": "r"}]}
+
+    run(test)
 
 
 async def found(client: httpx.AsyncClient) -> str:
