@@ -62,7 +62,8 @@ class Waiter:
             else:
                 self.observed = Denial(rule, "max_concurrency", slots.limit, 1, slots.wait_ns())
         self.taken_ns = now_ns
-        self.turn.set_result(None)
+        if not self.turn.done():  # its client leaves, or its time is over, in this very turn of the loop: it will see
+            self.turn.set_result(None)
 
     def give(self, now_ns: int) -> None:
         """Give them back."""
@@ -280,9 +281,8 @@ def _crowded(waiter: Waiter) -> Gate | None:
 
 
 def _no_room(rule: Rule, slots: Slots) -> Denial:
-    if rule.queue_length:
-        return Denial(rule, "queue_length", rule.queue_length, 1, slots.wait_ns())
-    return Denial(rule, "max_concurrency", slots.limit, 1, slots.wait_ns())
+    limit, allowed = ("queue_length", rule.queue_length) if rule.queue_length else ("max_concurrency", slots.limit)
+    return Denial(rule, limit, allowed, 1, slots.wait_ns())
 
 
 def _verdict(weighed: Weighed, full: Denial | None, behind: Denial | None, waited_ns: int) -> AdmissionVerdict:

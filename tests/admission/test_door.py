@@ -201,6 +201,22 @@ def test_output_that_was_seen_is_booked_where_the_engine_says_none() -> None:
     run(main)
 
 
+def test_a_slot_that_falls_free_as_a_client_leaves_goes_to_the_next_in_line() -> None:
+    async def main(loop: VirtualLoop) -> None:
+        door, engine = doors(loop, Rule("r", max_concurrency=1, queue_length=2))
+        permit = await admit(engine)
+        leaving, staying = waits(engine), waits(engine)
+        await breathe()
+        leaving.cancel()  # its own turn of the loop, in which it leaves the line, is yet to come
+        permit.ended("success", None)
+        assert (await staying).verdict.decision == "queued"
+        await breathe()
+        assert leaving.cancelled()
+        assert taken(door) == {"max_concurrency": 1}
+
+    run(main)
+
+
 def test_made_up_models_share_a_counter_where_the_engine_lists_its_own() -> None:
     async def main(loop: VirtualLoop) -> None:
         door = Door(loop.clock, Limits([Rule("r", per=("model",), requests_per_minute=1)]))
