@@ -53,6 +53,8 @@ from proxy.wire.routes import Route, classify
 
 UPLOADS = ("audio", "image", "other")
 """Kinds of inference whose bodies may be files."""
+ANY_NAME = ("llamacpp", "sglang")
+"""Kinds of engines that do not look at a model's name where they have one model: it answers to any."""
 log = structlog.get_logger("phasegate")
 
 
@@ -191,6 +193,7 @@ class DataApp:
             window=lambda model: engine.fingerprint.window(model),
             models=lambda: engine.models,
             heeds=lambda facts: heeds(engine.kind, facts),
+            any_name=lambda: engine.kind in ANY_NAME,
         )
         engine = Engine(upstream, self._relay, door, self._furniture.desk(ask), configured)
         return engine

@@ -273,6 +273,14 @@ def test_a_pull_may_be_silent_for_longer_than_an_answer() -> None:
     assert house.records[0].facts.route == "manage"
 
 
+@pytest.mark.parametrize(("kind", "status"), [("llamacpp", 400), ("sglang", 400), ("vllm", 200), ("ollama", 200)])
+def test_a_made_up_name_passes_no_rule_by_where_an_engine_answers_to_any(kind: str, status: int) -> None:
+    upstream = [{"url": URL, "kind": kind, "models": ["smol-1"]}]
+    limit = [{"name": "r", "models": ["smol*"], "max_output_tokens": 5}]
+    _, (answer,) = asked(simple_request(chat(model="gpt-4", max_tokens=9)), upstream=upstream, limit=limit)
+    assert answer.status == status
+
+
 # --- tenants ---
 
 

@@ -34,7 +34,7 @@ class Ask(NamedTuple):
     window: int | None
     """The engine's context window; None: not known."""
     nameless: bool = False
-    """A body was read that names no model, or cannot be read: it may mean any."""
+    """The body names no model, cannot be read, or passes unread: it may mean any."""
     unread: str = ""
     """Why the body cannot be read for certain; empty: it can."""
     counted: str = ""
@@ -69,7 +69,7 @@ def ask(
         prompts=facts.prompts,
         max_output=facts.max_output if heeded else None,
         window=window,
-        nameless=facts.body_bytes > 0 and (model is None or bool(facts.unread)),
+        nameless=model is None or bool(facts.unread),
         unread=facts.unread,
         counted="" if model is None else short(model) if listed(model) else OTHERS,
     )

@@ -8,6 +8,7 @@ between. Of those who wait and whose slots are free, tenants take turns; a clien
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from proxy.admission.ask import Ask, ask
@@ -92,10 +93,11 @@ class Door:
         window: Window,
         models: Callable[[], Sequence[str]] = tuple,
         heeds: Callable[[RequestFacts], bool] = lambda facts: True,
+        any_name: Callable[[], bool] = lambda: False,
     ) -> "EngineDoor":
         """The door as one engine sees it: with what is known of its context windows, of the models that it lists (none:
-        not known), and of whether it heeds the limit of its output that a request states."""
-        return EngineDoor(self, engine, window, models, heeds)
+        not known), whether it heeds the output's limit of a request, and serves its one model under `any_name`."""
+        return EngineDoor(self, engine, window, models, heeds, any_name)
 
     @property
     def looks_closely(self) -> bool:
@@ -216,7 +218,7 @@ class EngineDoor:
     State: how many wait here, the models that it listed last, and their shortest names.
     """
 
-    __slots__ = ("_door", "_engine", "_heeds", "_listed", "_models", "_names", "_window", "waiting")
+    __slots__ = ("_any_name", "_door", "_engine", "_heeds", "_listed", "_models", "_names", "_window", "waiting")
 
     def __init__(
         self,
@@ -225,12 +227,14 @@ class EngineDoor:
         window: Window,
         models: Callable[[], Sequence[str]],
         heeds: Callable[[RequestFacts], bool],
+        any_name: Callable[[], bool],
     ) -> None:
         self._door = door
         self._engine = engine
         self._window = window
         self._models = models
         self._heeds = heeds
+        self._any_name = any_name
         self.waiting = 0
         """Requests that wait for this engine: who waits for nothing is through before anybody can look."""
         self._listed: Sequence[str] = ()
@@ -253,6 +257,9 @@ class EngineDoor:
         return self._door.headers(self._ask(facts, None, tenant)) if self._door.limits.rules else []
 
     def _ask(self, facts: RequestFacts, count: TokenCount | None, tenant: str | None) -> Ask:
+        models = self._models()
+        if facts.model is not None and len(models) == 1 and self._any_name():
+            facts = replace(facts, model=models[0])
         return ask(
             facts,
             count,

@@ -33,6 +33,10 @@ def test_a_body_that_is_not_read_for_certain_may_mean_any_model() -> None:
     assert (asked.nameless, asked.unread) == (True, "it has `model` twice")
 
 
+def test_a_body_that_passes_unread_may_mean_any_model() -> None:
+    assert ask(RequestFacts("passthrough", "audio", "inference"), None, tenant=None).nameless
+
+
 def test_models_that_are_not_listed_are_counted_as_one_and_long_names_by_a_short_one() -> None:
     def counted(model: str | None) -> str:
         return ask(replace(FACTS, model=model), None, tenant=None, listed=lambda name: name != "made-up").counted

@@ -234,6 +234,27 @@ def test_made_up_models_share_a_counter_where_the_engine_lists_its_own() -> None
     run(main)
 
 
+def test_an_engine_with_one_model_that_answers_to_any_name_passes_no_rule_by() -> None:
+    async def main(loop: VirtualLoop) -> None:
+        rule = Rule("r", models=("smol*",), per=("model",), requests_per_minute=1, within_window=True)
+        windows = {"smol-1": 50, "other": 4096}
+
+        def at(*models: str, any_name: bool = True) -> EngineDoor:
+            door = Door(loop.clock, Limits([rule]))
+            return door.at(
+                "gpu-1", lambda model: windows.get(model or ""), models=lambda: models, any_name=lambda: any_name
+            )
+
+        made_up = replace(FACTS, model="gpt-4")
+        with pytest.raises(PromptTooLong):
+            await admit(at("smol-1"), facts=made_up)
+        await admit(at("smol-1", any_name=False), facts=made_up)
+        await admit(at("smol-1", "other"), facts=made_up)
+        await admit(at("other"), facts=made_up)
+
+    run(main)
+
+
 def test_a_limit_of_the_output_that_the_engine_does_not_heed_is_none() -> None:
     async def main(loop: VirtualLoop) -> None:
         door = Door(loop.clock, Limits([Rule("r", max_output_tokens=500)]))

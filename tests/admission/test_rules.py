@@ -40,7 +40,7 @@ def test_a_rule_is_not_passed_by_with_another_spelling(asked: str, pattern: str)
 
 def test_a_body_that_names_no_model_may_mean_any() -> None:
     rule = Rule("r", models=("llama3.2",))
-    assert not rule.applies(ask(RequestFacts("passthrough", "audio", "inference"), None, tenant=None))
+    assert rule.applies(ask(RequestFacts("passthrough", "audio", "inference"), None, tenant=None))
     assert rule.applies(ask(RequestFacts("openai", "chat", "inference", body_bytes=9), None, tenant=None))
 
 
