@@ -130,6 +130,24 @@ def test_the_admin_listener_answers_and_a_rotated_file_is_followed(tmp_path: Pat
     assert recorded(tmp_path / "r.1") == 1
 
 
+def test_a_crowd_of_wishes_to_reload_is_one(tmp_path: Path) -> None:
+    path, port = tmp_path / "r.jsonl", free_port()
+    heard: list[int] = []
+
+    async def test() -> None:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, heard.append, 1)
+        hello = Hello(pid=os.getpid(), version="0", records=str(path), live=False, admin_port=port)
+        async with office(hello) as (sender, _), httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
+            sender.send(finished("a"))
+            await until(lambda: recorded(path) == 1)
+            statuses = [(await client.post("/api/reload")).status_code for _ in range(50)]
+            assert statuses == [202] * 50
+            await until(lambda: bool(heard))
+        assert len(heard) < 25  # one by one all are heard; so many would need 5 s for the crowd
+
+    run(test)
+
+
 def test_another_greeting_changes_the_settings_that_are_shown(tmp_path: Path) -> None:
     path, port = tmp_path / "r.jsonl", free_port()
 
