@@ -290,7 +290,10 @@ def _edited(
 def _capped(kind: str, facts: RequestFacts, body: bytes, tokens: int) -> bytes:
     capped = cap_output(facts, body, tokens, kind)
     if capped is None:
-        raise BadRequest(f"the output is limited to {tokens} tokens, and that cannot be written into this body; ask so")
+        raise BadRequest(
+            f"the output is limited to {tokens:,} tokens, and that cannot be written into this body; ask on one of the "
+            "usual routes, in plain JSON, and set `max_tokens`, or what the route calls it, once"
+        )
     return capped
 
 

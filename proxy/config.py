@@ -199,8 +199,8 @@ class Limit(Section, frozen=True):
     """Longest prompt. Nothing inside the count's error is refused; a body that engines may read differently is (no
     JSON, `Messages`, a name twice, a template of its own)."""
     max_output_tokens: int | None = None
-    """Longest output that may be asked for, by each choice. A body that sets no limit which the engine heeds (none, 0, -1)
-    asks for more."""
+    """Longest output that may be asked for, by each choice. A body that sets no limit which the engine heeds (none, 0,
+    -1) asks for more."""
     cap_output: bool = False
     """Cap what asks for more, in place of refusing it."""
     within_window: bool = False
