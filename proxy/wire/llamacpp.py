@@ -8,7 +8,7 @@ import msgspec
 from proxy.errors import ProxyError
 from proxy.events import NOTHING, Event, Frame
 from proxy.records import RequestFacts, Usage
-from proxy.wire.counting import RunningCount
+from proxy.wire.counting import CHOICES, RunningCount
 from proxy.wire.decoding import DONE, Shape, blank, loads
 from proxy.wire.fields import choice_count, count, first_given, output_limit
 from proxy.wire.openai import OUTPUT_LIMITS
@@ -103,21 +103,22 @@ class LlamaCpp:
         )
 
     def _event(self, result: Result) -> Event:
-        self._seen.add(result.index)
+        index = result.index % CHOICES
+        self._seen.add(index)
         text = result.content or ""
         rise = None
         if self._running.live:
-            rise = self._running.rise(result.index, count(result.tokens_predicted), bool(text))
+            rise = self._running.rise(index, count(result.tokens_predicted), bool(text))
         wrote = bool(text) and self._streamed if rise is None else rise > 0
-        tokens = (result.index,) if wrote else ()
+        tokens = (index,) if wrote else ()
         event = Event(tokens, text=text, counted=rise or None)
-        return self._stop(event, result) if result.stop else event
+        return self._stop(event, index, result) if result.stop else event
 
-    def _stop(self, event: Event, result: Result) -> Event:
-        self._stopped.add(result.index)
+    def _stop(self, event: Event, index: int, result: Result) -> Event:
+        self._stopped.add(index)
         stated = Usage(count(result.tokens_evaluated), count(result.tokens_predicted))
         return event._replace(
-            finish=((result.index, result.stop_type or "stop"),),
+            finish=((index, result.stop_type or "stop"),),
             usage=completed(llamacpp_usage(result.timings), stated),
             report=llamacpp_report(result.timings, self._asked == 1),
             done=True,

@@ -12,7 +12,7 @@ import msgspec
 from proxy.errors import ProxyError
 from proxy.events import NOTHING, Event, Frame
 from proxy.records import EngineReport, Prompt, RequestFacts, Usage
-from proxy.wire.counting import RunningCount
+from proxy.wire.counting import CHOICES, RunningCount
 from proxy.wire.decoding import DONE, Shape
 from proxy.wire.fields import choice_count, first_given, items, mapping, output_limit, text
 from proxy.wire.prompts import EMBEDDED, chat_prompt, pair_prompt, raw_prompt
@@ -225,7 +225,7 @@ class OpenAi:
         finish: tuple[tuple[int, str], ...] = ()
         answer, answered, role = "", False, False
         for choice in chunk.choices or ():
-            index = choice.index or 0
+            index = (choice.index or 0) % CHOICES
             self._seen.add(index)
             piece, answers, reasons = said(choice)
             if answers or reasons:
@@ -270,13 +270,15 @@ class OpenAi:
         choices, running = chunk.choices or [], self._running
         count = usage.output_tokens if usage else predicted(chunk.timings)
         if running.live and count is not None:
-            rises = [(choice.index or 0, self._rise(choice, count, tokens)) for choice in choices]
+            rises = [self._rise(choice, count, tokens) for choice in choices]
             if running.live:
                 return tuple(index for index, rise in rises if rise), sum(rise or 0 for _, rise in rises) or None
         running.live = False
         return tokens, sum(map(listed, choices)) or None if tokens else None
 
-    def _rise(self, choice: Choice, count: int, tokens: tuple[int, ...]) -> int | None:
-        index, delta = choice.index or 0, choice.delta
+    def _rise(self, choice: Choice, count: int, tokens: tuple[int, ...]) -> tuple[int, int | None]:
+        """Its number, and its new tokens."""
+        index, delta = (choice.index or 0) % CHOICES, choice.delta
         wrote = index in tokens
-        return self._running.rise(index, count, wrote, role=not wrote and delta is not None and bool(delta.role))
+        role = not wrote and delta is not None and bool(delta.role)
+        return index, self._running.rise(index, count, wrote, role=role)

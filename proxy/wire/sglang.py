@@ -8,7 +8,7 @@ import msgspec
 from proxy.errors import ProxyError
 from proxy.events import NOTHING, Event, Frame
 from proxy.records import RequestFacts
-from proxy.wire.counting import RunningCount
+from proxy.wire.counting import CHOICES, RunningCount
 from proxy.wire.decoding import DONE, Shape, blank, loads
 from proxy.wire.fields import choice_count, count, first_given, mapping, objects, output_limit, string
 from proxy.wire.prompts import raw_prompt
@@ -25,6 +25,9 @@ class Generated(msgspec.Struct, gc=False):
 
 
 _GENERATED = Shape(Generated)
+
+TEXTS = 64
+"""Choices of which the text so far is kept, up to an event's size each: few ask for more than 8."""
 
 
 def read_request(found: RequestFacts, asked: dict[str, Any]) -> RequestFacts:
@@ -88,15 +91,15 @@ class SgLang:
         )
 
     def _event(self, said: Generated) -> Event:
-        info = mapping(said.meta_info)
-        text = self._news(said.index, said.text or "")
+        info, index = mapping(said.meta_info), said.index % CHOICES
+        text = self._news(index, said.text or "")
         rise = None
         if self._running.live:
-            rise = self._running.rise(said.index, count(info.get("completion_tokens")), bool(text))
+            rise = self._running.rise(index, count(info.get("completion_tokens")), bool(text))
         wrote = bool(text) and self._streamed if rise is None else rise > 0
-        tokens = (said.index,) if wrote else ()
+        tokens = (index,) if wrote else ()
         event = Event(tokens, text=text, usage=sglang_usage(info), counted=rise or None)
-        return self._finish(event, said.index, info) if info.get("finish_reason") else event
+        return self._finish(event, index, info) if info.get("finish_reason") else event
 
     def _finish(self, event: Event, index: int, info: dict[str, Any]) -> Event:
         self._finished.add(index)
@@ -109,7 +112,10 @@ class SgLang:
         )
 
     def _news(self, index: int, text: str) -> str:
-        """What is new in a text that holds all before it; from the first that does not, texts are taken as they are."""
+        """What is new in a text that holds all before it; from the first that does not, and of choices above `TEXTS`,
+        texts are taken as they are."""
+        if index not in self._texts and len(self._texts) >= TEXTS:
+            return text
         before = self._texts.get(index, "")
         if not text or not self._cumulative or not text.startswith(before):
             self._cumulative = self._cumulative and not text

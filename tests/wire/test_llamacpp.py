@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from proxy.events import NOTHING, Event, Frame
 from proxy.records import EngineReport, RequestFacts, Usage
+from proxy.wire.counting import CHOICES
 from proxy.wire.decoding import Unreadable
 from proxy.wire.llamacpp import LlamaCpp
 from tests.wire.test_fields import JSON
@@ -126,3 +127,10 @@ def test_no_json_raises(bodies):
     used = reader()
     for body in [*bodies, bodies]:
         assert used.read(frame(body)) is not None
+
+
+def test_choices_without_end_take_bounded_memory():
+    used = reader()
+    for index in range(CHOICES + 100):
+        used.read(frame({"index": index, "content": "a", "stop": True}))
+    assert (len(used._seen), len(used._stopped)) == (CHOICES, CHOICES)

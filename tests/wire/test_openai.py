@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from proxy.events import NOTHING, Event, Frame
 from proxy.records import EngineReport, RequestFacts, Usage
+from proxy.wire.counting import CHOICES
 from proxy.wire.decoding import Unreadable
 from proxy.wire.openai import OpenAi
 from tests.wire.test_fields import JSON
@@ -368,3 +369,10 @@ def test_no_choice_raises(choices):
     used = reader()
     used.read(FIRST)
     assert used.read(chunk(*choices)) is not None
+
+
+def test_choices_without_end_take_bounded_memory():
+    used = reader()
+    for index in range(CHOICES + 100):
+        used.read(frame({"choices": [{"index": index, "delta": {"content": "a"}, "finish_reason": "stop"}]}))
+    assert (len(used._seen), len(used._finished)) == (CHOICES, CHOICES)

@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 
 from proxy.events import NOTHING, Event, Frame
 from proxy.records import EngineReport, RequestFacts, Usage
+from proxy.wire.counting import CHOICES
 from proxy.wire.decoding import Unreadable
-from proxy.wire.sglang import SgLang
+from proxy.wire.sglang import TEXTS, SgLang
 from tests.wire.test_fields import JSON
 
 
@@ -134,3 +135,12 @@ def test_what_is_no_json_is_unreadable(data):
 def test_no_json_raises(body, info):
     assert reader().read(frame({"meta_info": info} | body)) is not None
     assert reader(streamed=False).read(frame([body])).tokens == ()
+
+
+def test_choices_without_end_take_bounded_memory():
+    used = reader()
+    for index in range(CHOICES + 100):
+        used.read(frame({"index": index, "text": "a", "meta_info": {"finish_reason": "stop", "completion_tokens": 1}}))
+    assert (len(used._finished), len(used._texts)) == (CHOICES, TEXTS)
+    assert used.read(frame({"index": 0, "text": "ab", "meta_info": {}})).text == "b"
+    assert used.read(frame({"index": TEXTS, "text": "ab", "meta_info": {}})).text == "ab"
