@@ -39,6 +39,8 @@ class Ask(NamedTuple):
     """Why the body cannot be read for certain; empty: it can."""
     counted: str = ""
     """The name under which its model's counters are kept: a short one, `OTHERS` for a model that is not listed."""
+    served: str | None = None
+    """The shortest name of the model that will answer, where the engine does not look at the name that is asked for."""
 
 
 def ask(
@@ -50,15 +52,18 @@ def ask(
     window: int | None = None,
     listed: Callable[[str], bool] = lambda name: True,
     heeded: bool = True,
+    served: str | None = None,
 ) -> Ask:
     """The request as limits see it. A prompt that cannot be read weighs by its body's bytes, for an engine may read
     what we cannot; one that could be, and was not counted, weighs nothing.
 
     `listed`: whether the engine lists a model of this (shortest) name. `heeded`: whether it heeds a limit of the output
-    that the request states.
+    that the request states. `served`: the model that will answer, whatever name is asked for.
     """
     unread = facts.body_bytes if facts.prompt is None else 0
     model = shortest(facts.model) if facts.model is not None else None
+    served = shortest(served) if served is not None else None
+    counted = served or model
     return Ask(
         kind=facts.kind,
         model=model,
@@ -71,5 +76,6 @@ def ask(
         window=window,
         nameless=model is None or bool(facts.unread),
         unread=facts.unread,
-        counted="" if model is None else short(model) if listed(model) else OTHERS,
+        counted="" if counted is None else short(counted) if listed(counted) else OTHERS,
+        served=served,
     )

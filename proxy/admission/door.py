@@ -8,7 +8,6 @@ between. Of those who wait and whose slots are free, tenants take turns; a clien
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from typing import Any
 
 from proxy.admission.ask import Ask, ask
@@ -258,16 +257,16 @@ class EngineDoor:
 
     def _ask(self, facts: RequestFacts, count: TokenCount | None, tenant: str | None) -> Ask:
         models = self._models()
-        if facts.model is not None and len(models) == 1 and self._any_name():
-            facts = replace(facts, model=models[0])
+        served = models[0] if len(models) == 1 and self._any_name() else None
         return ask(
             facts,
             count,
             tenant=tenant,
             engine=self._engine,
-            window=self._window(facts.model),
+            window=self._window(served or facts.model),
             listed=self._lists,
             heeded=self._heeds(facts),
+            served=served,
         )
 
     def _lists(self, name: str) -> bool:

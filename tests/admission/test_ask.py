@@ -10,11 +10,11 @@ FACTS = RequestFacts("openai", "chat", "inference", model="m1", prompts=2, max_o
 def test_a_request_weighs_what_its_count_says() -> None:
     count = TokenCount(n=100, how="estimated", low=80, high=130, text_tokens=90)
     asked = ask(FACTS, count, tenant="team-a", engine="gpu-1", window=4096)
-    assert asked == ("chat", "m1", "team-a", "gpu-1", 80, 100, 2, 9, 4096, False, "", "m1")
+    assert asked == ("chat", "m1", "team-a", "gpu-1", 80, 100, 2, 9, 4096, False, "", "m1", None)
 
 
 def test_a_prompt_that_was_not_counted_weighs_nothing() -> None:
-    assert ask(FACTS, None, tenant=None) == ("chat", "m1", None, "", 0, 0, 2, 9, None, False, "", "m1")
+    assert ask(FACTS, None, tenant=None) == ("chat", "m1", None, "", 0, 0, 2, 9, None, False, "", "m1", None)
 
 
 def test_a_prompt_that_cannot_be_read_weighs_by_its_bytes() -> None:
@@ -43,6 +43,11 @@ def test_models_that_are_not_listed_are_counted_as_one_and_long_names_by_a_short
 
     assert [counted("Library/M1:latest"), counted("made-up"), counted(None)] == ["m1", OTHERS, ""]
     assert len(counted("m" * 4_096)) == LONGEST
+
+
+def test_the_model_that_will_answer_stands_beside_the_name_that_is_asked_for() -> None:
+    asked = ask(FACTS, None, tenant=None, listed=lambda name: name == "smol", served="Smol:latest")
+    assert (asked.model, asked.served, asked.counted) == ("m1", "smol", "smol")
 
 
 def test_a_limit_that_the_engine_does_not_heed_is_none() -> None:

@@ -236,11 +236,12 @@ def test_made_up_models_share_a_counter_where_the_engine_lists_its_own() -> None
 
 def test_an_engine_with_one_model_that_answers_to_any_name_passes_no_rule_by() -> None:
     async def main(loop: VirtualLoop) -> None:
-        rule = Rule("r", models=("smol*",), per=("model",), requests_per_minute=1, within_window=True)
+        rule = Rule("r", models=("smol*",), within_window=True)
+        by_alias = Rule("by alias", models=("gpt-4",), requests_per_minute=1)
         windows = {"smol-1": 50, "other": 4096}
 
         def at(*models: str, any_name: bool = True) -> EngineDoor:
-            door = Door(loop.clock, Limits([rule]))
+            door = Door(loop.clock, Limits([rule, by_alias]))
             return door.at(
                 "gpu-1", lambda model: windows.get(model or ""), models=lambda: models, any_name=lambda: any_name
             )
@@ -250,7 +251,11 @@ def test_an_engine_with_one_model_that_answers_to_any_name_passes_no_rule_by() -
             await admit(at("smol-1"), facts=made_up)
         await admit(at("smol-1", any_name=False), facts=made_up)
         await admit(at("smol-1", "other"), facts=made_up)
-        await admit(at("other"), facts=made_up)
+        engine = at("other")
+        await admit(engine, facts=made_up)
+        with pytest.raises(Shed) as refused:
+            await admit(engine, facts=made_up)
+        assert refused.value.rule == "by alias.requests_per_minute"
 
     run(main)
 
