@@ -46,13 +46,13 @@ def _number(match: "re.Match[str]") -> str:
 def _blanks(text: str) -> str:
     for pattern, one in _BLANKS:
         text = pattern.sub(one, text)
-    return text
+    return text.strip()
 
 
 FORMS: dict[str, Callable[[str], str]] = {
     "bom": lambda text: _BOM.sub("", text),
     "unicode_norm": lambda text: normalize("NFC", text),
-    "trailing_space": lambda text: _TRAILING.sub("", text),
+    "trailing_space": lambda text: _TRAILING.sub("", text).rstrip(),
     "whitespace": _blanks,
     "locale_number": lambda text: _GROUPED.sub(_number, text),
     "other": lambda text: normalize("NFKC", text.translate(_SIGNS)).casefold(),

@@ -23,17 +23,25 @@ AROUND = 24
 DROPPED = 80
 """Characters that must be missing from a turn for it to be less than it was: about 20 tokens."""
 
+SUMMARISED = ("history_truncated", "history_rewritten")
+"""What becomes of turns that a summary takes the place of."""
+
 _DIGITS = re.compile(r"\d+")
 
 
 def changes(documents: Sequence[Document], found: Sequence[Link | None]) -> dict[str, list[int]]:
-    """Documents by the kind of change that their history went through first."""
+    """Documents by the kind of change that their history went through first. In a family that drops turns, turns written
+    anew are a summary of those."""
     kinds: dict[str, list[int]] = defaultdict(list)
+    seen: set[str] = set()
     for number, link in enumerate(found):
         if link is not None:
             _, before, after, _ = _compared(documents[link.earlier], documents[number], link.history)
-            if (kind := next(_changed(before, after), None)) is not None:
-                kinds[kind].append(number)
+            if kinds_here := list(_changed(before, after)):
+                kinds[kinds_here[0]].append(number)
+                seen.update(kinds_here)
+    if seen.issuperset(SUMMARISED) and (anew := kinds.pop("history_rewritten", [])):
+        kinds["history_truncated"] = sorted(kinds["history_truncated"] + anew)
     return kinds
 
 
@@ -119,7 +127,9 @@ class HistoryKept:
         return [*dropped, *(old if self._is_due(old, new) else new for old, new in pairs), *after[len(before) :]]
 
     def _is_due(self, old: Turn, new: Turn) -> bool:
-        return old.role == new.role and change_of(old.text, new.text) == self.kind
+        """Where turns are dropped, one with words of its own is a summary of them."""
+        due = SUMMARISED if self.kind == "history_truncated" else (self.kind,)
+        return (old.role == new.role or due is SUMMARISED) and change_of(old.text, new.text) in due
 
 
 def _changed(before: Sequence[Turn], after: Sequence[Turn]) -> Iterator[str]:
@@ -128,7 +138,10 @@ def _changed(before: Sequence[Turn], after: Sequence[Turn]) -> Iterator[str]:
         if op == "delete":
             yield "history_truncated"
         elif op == "replace":
-            pairs = zip(before[a:b], after[c:d], strict=False)
+            missing = max(0, (b - a) - (d - c))
+            if missing:
+                yield "history_truncated"
+            pairs = zip(before[a + missing : b], after[c:d], strict=False)
             yield from filter(None, (change_of(old.text, new.text) for old, new in pairs))
 
 

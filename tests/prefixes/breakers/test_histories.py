@@ -40,13 +40,14 @@ WHOLE = document(*FIRST, *SECOND, THIRD)
         ("history_rewritten", before(), document(("user", "FIRST"), FIRST[1], *SECOND, THIRD)),
         ("history_rewritten", before(), document(FIRST[0], ("assistant", "other"), *SECOND, THIRD)),
         ("trailing_space", before(), document(FIRST[0], (FIRST[1][0], FIRST[1][1] + " "), *SECOND, THIRD)),
+        ("whitespace", before("\n\n" + SECOND[1][1]), document(*FIRST, *SECOND, THIRD)),
     ],
-    ids=["dropped", "question", "answer", "blank"],
+    ids=["dropped", "question", "answer", "blank", "blanks before"],
 )
 def test_what_was_changed_is_named_and_put_back(kind, earlier, later):
     found, kept = mended(earlier, later)
     assert found == kind
-    assert text_of(kept.segments) == text_of(WHOLE.segments)
+    assert text_of(kept.segments).replace("\n\n", "") == text_of(WHOLE.segments)
 
 
 @pytest.mark.parametrize(
@@ -81,14 +82,27 @@ def test_reasoning_is_put_back():
     assert thought in text_of(kept.segments)
 
 
-def test_turns_that_are_missing_and_changed_are_put_back():
-    later = document(("user", "a summary of all that was said"), *SECOND, THIRD)
-    kind, kept = mended(before(), later)
-    assert kind == "history_rewritten"
-    assert "a summary" in text_of(kept.segments)
-    documents = [before(), later]
-    repair = HistoryKept("history_truncated", tuple(links(documents)), frozenset())
-    assert "first question" in text_of(repair.mend(documents)[1].segments)
+def test_turns_with_a_summary_in_their_place_are_dropped_and_put_back():
+    kind, kept = mended(before(), document(("user", "a summary of all that was said"), *SECOND, THIRD))
+    assert kind == "history_truncated"
+    assert text_of(kept.segments) == text_of(WHOLE.segments)
+
+
+def test_a_summary_that_is_written_anew_goes_with_the_turns_that_it_stands_for():
+    summary, other = (("user", f"a summary of {what} that was said") for what in ("all", "most"))
+    documents = [before(), document(summary, *SECOND, THIRD)]
+    anew = [document(summary, SECOND[0], answer=SECOND[1][1], id="3"), document(other, *SECOND, THIRD)]
+    assert dict(changes(anew, links(anew))) == {"history_rewritten": [1]}
+    documents += anew
+    assert dict(changes(documents, links(documents))) == {"history_truncated": [1, 3]}
+
+
+def test_a_turn_without_its_reasoning_is_no_summary_of_those_before_it():
+    thought = f"<think>\nhm\n</think>\n\n{SECOND[1][1]}"
+    kind, kept = mended(before(thought), document(SECOND[1], THIRD))
+    assert kind == "history_truncated"
+    assert "first question" in text_of(kept.segments)
+    assert "<think>" not in text_of(kept.segments)
 
 
 def test_a_history_that_only_grew_is_not_changed():
