@@ -30,8 +30,8 @@ _DIGITS = re.compile(r"\d+")
 
 
 def changes(documents: Sequence[Document], found: Sequence[Link | None]) -> dict[str, list[int]]:
-    """Documents by the kind of change that their history went through first. In a family that drops turns, turns written
-    anew are a summary of those."""
+    """Documents by the kind of change that their history went through first; in a family that drops turns, those that
+    are written anew are a summary."""
     kinds: dict[str, list[int]] = defaultdict(list)
     seen: set[str] = set()
     for number, link in enumerate(found):

@@ -44,14 +44,25 @@ MEASURE = re.compile(r"[^\w.]*\d{1,4}\.\d{1,9}(?:\W+\d{1,4}(?:\.\d{1,9})?)*\W*[^
 """A decimal number or several of them, a unit behind: a price, a place on the earth. No more than nine places."""
 
 REQUEST_LABEL = re.compile(
-    r"\b(?:request|req|trace|correlation|message|call|transaction|invocation)\b|request|trace", re.I
+    r"(?<![a-z])(?:req|message|call|transaction|invocation|correlation|corr|rid)(?![a-z])|request|trace|anfrage|vorgang"
+    r"|requisi\w|solicit|protocolo|petici|requ\u00eate|\u8bf7\u6c42|\u8acb\u6c42|\u8ffd\u8e2a|\u8ffd\u8e64"
+    r"|\u30ea\u30af\u30a8\u30b9\u30c8|\u0637\u0644\u0628|\u0437\u0430\u043f\u0440\u043e\u0441",
+    re.I,
 )
 SESSION_LABEL = re.compile(
     r"session|\bsid\b|conversation|conv\b|thread|chat|sess|dialog|sitzung|sess[a\u00e3]o|sesi[o\u00f3]n"
     r"|\u4f1a\u8bdd|\u6703\u8a71|\u30bb\u30c3\u30b7\u30e7\u30f3|\u062c\u0644\u0633\u0629|\u0441\u0435\u0441\u0441\u0438",
     re.I,
 )
-NONCE_LABEL = re.compile(r"nonce|salt|seed|random|cache.?bust|entropy|padding|\btoken\b|rnd", re.I)
+NONCE_LABEL = re.compile(
+    r"nonce|salt|seed|random|cache.?bust|entropy|padding|\btoken\b|rnd|zufall|f\u00fcll|semente|semilla|graine|aleat"
+    r"|al\u00e9at|\u968f\u673a|\u96a8\u6a5f|\u79cd\u5b50|\u7a2e\u5b50|\u30e9\u30f3\u30c0\u30e0|\u30b7\u30fc\u30c9"
+    r"|\u0639\u0634\u0648\u0627\u0626|\u0441\u043b\u0443\u0447\u0430\u0439",
+    re.I,
+)
+"""These labels in English, German, Portuguese, Spanish, French; in Chinese, Japanese, Arabic and Russian."""
+NOBODYS_WORD = re.compile(r"\W*[a-z]{2,}(?:[-_][a-z]{2,}){2,}\W*|[^\w\s]{3,}")
+"""Words in a chain (`amber-otter-mango`), or signs alone."""
 OWNER_LABEL = re.compile(
     r"\b(?:user|customer|client|patient|member|account)\W{0,3}(?:id|no|number|name)?\W{0,3}\Z", re.I
 )
@@ -65,8 +76,11 @@ PERSON_LABEL = re.compile(
 """Customer, user, name, `you are talking to`: in English, Portuguese, German, Spanish, French; in Chinese and Japanese;
 in Arabic; in Russian."""
 _THINGS = (
-    r"(?:place|city|town|region|country|location|site|store|branch|plan|tier|product|page|topic|language|tone|weather"
-    r"|cidade|ciudad|ville|pa[\u00eds]s|ort|stadt)\b"
+    r"(?:(?:place|city|town|region|country|location|site|store|branch|plan|tier|product|page|topic|language|tone|weather"
+    r"|cidade|ciudad|ville|pa[\u00eds]s|ort|stadt|land|produkt|sprache|thema|wetter|filiale|produit|langue|sujet|magasin"
+    r"|produto|producto|idioma|tema|clima|loja|tienda)\b"
+    r"|[\u6240\u573a\u5834\u5730][\u5728\u6240\u5730\u70b9\u9ede\u533a\u5340]|\u57ce\u5e02|\u90fd\u5e02|\u56fd\u5bb6|\u570b\u5bb6|\u5957\u9910"
+    r"|\u4ea7\u54c1|\u7522\u54c1|\u5546\u54c1|\u8bed\u8a00|\u8a9e\u8a00|\u8a00\u8a9e|\u4e3b\u9898|\u4e3b\u984c|\u5929\u6c14|\u5929\u6c23)"
 )
 THING_LABEL = re.compile(_THINGS + r"[^.\n]{0,24}\Z", re.I)
 """What stands behind it has a name, too, but is nobody."""

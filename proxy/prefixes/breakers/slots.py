@@ -14,7 +14,7 @@ from itertools import pairwise
 from proxy.prefixes.breakers.documents import Document, Parting, agreement
 from proxy.prefixes.breakers.rejoining import ENOUGH, Rejoining
 from proxy.prefixes.breakers.values import Values
-from proxy.prefixes.breakers.writing import FULL_STOPS, begins_value, ends_value
+from proxy.prefixes.breakers.writing import FULL_STOPS, begins_value, ends_value, last_words
 
 CONTEXT = 32
 """Characters kept on either side: long enough to be unique in a prompt."""
@@ -176,7 +176,7 @@ def values(documents: Sequence[Document], slot: Slot, talks: Sequence[int]) -> V
         wide=tuple(text[first:] for text in wide),
         times_s=tuple(times),
         talks=tuple(owners),
-        label=slot.left + "".join(texts[:1])[:first],
+        label=last_words(slot.left + "".join(texts[:1])[:first]),
     )
 
 

@@ -27,6 +27,7 @@ from proxy.prefixes.breakers.shapes import (
     FIGURES,
     MAIL,
     NAMED_DAY,
+    NOBODYS_WORD,
     NONCE_LABEL,
     OWNER_LABEL,
     PERSON_LABEL,
@@ -43,7 +44,7 @@ from proxy.prefixes.breakers.shapes import (
     is_person,
     is_scrambled,
 )
-from proxy.prefixes.breakers.writing import WORD, figures
+from proxy.prefixes.breakers.writing import WORD, figures, size
 
 FEW = 8
 """Variants of one prompt are few: more distinct texts than this are data."""
@@ -58,7 +59,9 @@ LONG_WORDS = 40
 """Words from which on a varying piece is a document, not a value."""
 
 NAME_WORDS = 4
-"""A name has at most so many words; a sentence has more."""
+"""A name has at most so many words; a sentence has more ..."""
+NAME_SIZE = 48
+"""... and says more than this, where words are not set apart."""
 
 
 BULLETS = " \t-*+\u2022.,;"
@@ -76,7 +79,7 @@ class Values:
     talks: tuple[int, ...]
     """Which conversation each request belongs to."""
     label: str
-    """What stands before them, as far as it is constant."""
+    """What stands before them in their sentence or line, as far as it is constant."""
 
     @property
     def distinct(self) -> int:
@@ -181,8 +184,20 @@ def _goes_with_the_clock(values: Values) -> bool:
     """One of its numbers is the minute or the hour; or the words, few of them, belong to hours of the day."""
     if any(tells_time(numbers, values.times_s) for numbers in columns(values.texts)):
         return True
-    hours = [int(at // 3600) % 24 for at in values.times_s]
-    return 1 < values.distinct <= FEW and values.returns and len(set(hours)) >= FEW and values.steady(hours)
+    once = _once_a_talk(values)
+    hours = [int(at // 3600) % 24 for at in once.times_s]
+    return 1 < once.distinct <= FEW and once.returns and len(set(hours)) >= FEW and once.steady(hours)
+
+
+def _once_a_talk(values: Values) -> Values:
+    """Each text of a conversation where it first stood: what stays for a conversation stays for its hour, too."""
+    first: dict[tuple[int, str], int] = {}
+    for place, said in enumerate(zip(values.talks, values.texts, strict=True)):
+        first.setdefault(said, place)
+    places = list(first.values())
+    texts = tuple(values.texts[place] for place in places)
+    times = tuple(values.times_s[place] for place in places)
+    return replace(values, texts=texts, wide=texts, times_s=times, talks=tuple(values.talks[place] for place in places))
 
 
 def _date(values: Values) -> bool:
@@ -222,10 +237,12 @@ def _request_id(values: Values) -> bool:
 
 
 def _nonce(values: Values) -> bool:
-    """One word each that the label calls random, or a number between 0 and 1 with all its places."""
+    """One word each that the label calls random, or nobody's and never the same; or a number between 0 and 1 with all
+    its places."""
     drawn = values.share(lambda text: re.fullmatch(r"\W*0?\.\d{10,}\W*", text)) >= 0.8
     word = values.called(NONCE_LABEL) and values.share(lambda text: len(text.split()) == 1) >= 0.9
-    return drawn or word
+    new = values.distinct >= max(FEW, 0.9 * len(values.texts))
+    return drawn or word or (new and values.share(NOBODYS_WORD.fullmatch) >= 0.8)
 
 
 def _owner(values: Values) -> bool:
@@ -238,7 +255,8 @@ def _name(values: Values) -> bool:
         return True
     if THING_LABEL.search(values.label) or values.share_behind(THING_BEHIND) >= 0.8:
         return False
-    labelled = PERSON_LABEL.search(values.label) and values.share(lambda text: len(text.split()) <= NAME_WORDS) >= 0.8
+    short = values.share(lambda text: len(text.split()) <= NAME_WORDS and size(text) <= NAME_SIZE) >= 0.8
+    labelled = short and PERSON_LABEL.search(values.label)
     return bool(labelled) or values.share(lambda text: is_person(text, NAME_WORDS)) >= 0.8
 
 

@@ -20,6 +20,9 @@ FULL_STOPS = "\u3002\uff01\uff1f\u0964\u06d4"
 """Signs that end a sentence without a blank behind them: of Chinese and Japanese, Hindi, Urdu."""
 
 _PIECES = re.compile(rf"(?<=[\n\uff1b{FULL_STOPS}])|(?<=[.!?:;\u061f])(?!\w)")
+_ENDS = re.compile(rf"[\n{FULL_STOPS}]|(?<=[.!?])\s")
+_CLOSED, _OPENED = f".!?{FULL_STOPS}", (":", "\uff1a", "{", "[", "(", "=")
+_LETTER = re.compile(r"[^\W\d_]")
 _UNSPACED = re.compile(f"[{UNSPACED}]")
 _UNITS = "\u5e74\u6708\u65e5\u53f7\u865f\u6642\u65f6\u70b9\u9ede\u5206\u79d2"
 """Year, month, day (three ways), hour (four ways), minute, second, each behind its figure."""
@@ -62,6 +65,19 @@ def pieces(text: str, begin: int = 0) -> Iterator[tuple[str, int]]:
         if stripped := piece.strip():
             yield stripped, at + len(piece) - len(piece.lstrip())
         at += len(piece)
+
+
+def last_words(text: str) -> str:
+    """What the last sentence or line of a text says; without a word there, what the line before says, if that is a
+    heading. A line that opens something goes on in the next one."""
+    for mark in reversed(list(_ENDS.finditer(text))):
+        behind, before = text[mark.end() :], text[: mark.start()].rstrip()
+        said = _LETTER.search(behind) is not None
+        ended = mark.group() in FULL_STOPS or (mark.group() == "\n" and before[-1:] in _CLOSED)
+        opened = mark.group() == "\n" and before[-1:] in _OPENED
+        if (said and not opened) or (not said and ended):
+            return behind
+    return text
 
 
 def figures(text: str) -> str:

@@ -71,7 +71,7 @@ def test_words_that_all_values_begin_and_end_with_are_no_part_of_them():
     documents = [document(f"Hi.\nYou talk to {name} now.\n{RULES}") for name in ("Anna", "Bruno")]
     seen = values(documents, Slot("system", "Hi.\n", "\nService"), [0, 1])
     assert seen.texts == ("Anna", "Bruno")
-    assert seen.label.endswith("You talk to ")
+    assert seen.label == "You talk to "
 
 
 def test_blanks_around_a_value_are_no_part_of_it():

@@ -1,6 +1,15 @@
 import pytest
 
-from proxy.prefixes.breakers.writing import WORD, begins_value, ends_value, figures, inside_word, pieces, size
+from proxy.prefixes.breakers.writing import (
+    WORD,
+    begins_value,
+    ends_value,
+    figures,
+    inside_word,
+    last_words,
+    pieces,
+    size,
+)
 
 
 def test_words_are_told_apart_in_scripts_that_set_no_blanks():
@@ -65,3 +74,22 @@ def test_sentences_and_lines_are_found_in_every_script():
     assert found == [("It is 10:15.", 0), ("All is well!", 13), ("See a.b:", 26), ("yes", 35)]
     assert [piece for piece, _ in pieces("\u4f60\u597d\u3002\u518d\u89c1")] == ["\u4f60\u597d\u3002", "\u518d\u89c1"]
     assert list(pieces("One. Two.", 5)) == [("Two.", 5)]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Help our clients. Place: ", "Place: "),
+        ("\u56de\u7b54\u5ba2\u6237\u3002\n\u5929\u6c14\uff1a", "\u5929\u6c14\uff1a"),
+        ("Rules.\n## Customer\n- ", "## Customer\n- "),
+        ("Help our clients.\n- ", "- "),
+        ("\u56de\u7b54\u5ba2\u6237\u3002", ""),
+        ("Rules\nYou talk to Mr. ", "You talk to Mr. "),
+        ('{"app": "desk",\n "session": {\n  "id": "', ' "session": {\n  "id": "'),
+        ("You talk to ", "You talk to "),
+        ("", ""),
+    ],
+    ids=["sentence", "no-blanks", "heading", "no-heading", "ended", "title", "opened", "all", "empty"],
+)
+def test_the_last_words_are_what_names_a_value(text, words):
+    assert last_words(text) == words
