@@ -70,6 +70,19 @@ def counts_turns(numbers: Numbers) -> bool:
     return 2 * early > len(numbers)
 
 
+def tells_turn(texts: Sequence[str], talks: Sequence[int]) -> bool:
+    """The value goes with the turn of its conversation, and each turn has its own: `first`, `second`, or a, b."""
+    said, turns = Counter[int](), []
+    for talk in talks:
+        turns.append(said[talk])
+        said[talk] += 1
+    pairs = Counter(zip(turns, texts, strict=True))
+    usual = {turn: text for (turn, text), _ in reversed(pairs.most_common())}
+    kept = sum(count for (turn, text), count in pairs.items() if usual[turn] == text)
+    apart = len(set(usual.values())) == len(usual) == len(set(texts))
+    return len(usual) >= TURNS and apart and len(said) >= TURNS and kept >= NEARLY * len(texts)
+
+
 def tells_time(numbers: Numbers, times_s: Sequence[float]) -> bool:
     """The number is the minute of the request, or the hour, on some clock: it goes with time, and it comes round."""
     minutes = [(number - int(times_s[index] // 60)) % 60 for index, number in numbers]

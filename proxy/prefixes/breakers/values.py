@@ -20,6 +20,7 @@ from proxy.prefixes.breakers.numerals import (
     one_way,
     tells_day,
     tells_time,
+    tells_turn,
 )
 from proxy.prefixes.breakers.shapes import (
     CLOCK,
@@ -217,7 +218,7 @@ def _date(values: Values) -> bool:
 def _is_counter(values: Values) -> bool:
     numbers = None if _most(UUID)(values) else one_number(values.texts)
     if numbers is None:
-        return False
+        return tells_turn(values.texts, values.talks)
     return one_way(numbers, values.talks) or one_way(numbers, [0] * len(values.texts)) or counts_turns(numbers)
 
 

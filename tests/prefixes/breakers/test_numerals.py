@@ -9,6 +9,7 @@ from proxy.prefixes.breakers.numerals import (
     one_way,
     tells_day,
     tells_time,
+    tells_turn,
 )
 
 MINUTE, HOUR, DAY = 60.0, 3_600.0, 86_400.0
@@ -53,6 +54,15 @@ def test_small_numbers_from_one_on_count_turns():
     assert not counts_turns(numbers(1, 2, 3, 3, 2, 1))
     assert not counts_turns(numbers(1, 2, 4, 5, 1, 2))
     assert not counts_turns(numbers(1, 4, 4, 3, 2, 4, 3))
+
+
+def test_a_value_that_goes_with_the_turn_of_its_conversation_tells_it():
+    talks = [k // 4 for k in range(16)]
+    assert tells_turn(["first", "second", "third", "fourth"] * 4, talks)
+    assert not tells_turn(["first", "second", "third", "third"] * 4, talks)
+    assert not tells_turn(["first", "second", "third", "fourth"] * 4, list(range(16)))
+    assert not tells_turn([f"{k}" for k in range(16)], talks)
+    assert not tells_turn(["first", "second", "third", "fourth"], [0] * 4)
 
 
 def test_a_number_that_goes_with_the_clock_tells_time():
