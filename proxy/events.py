@@ -4,6 +4,10 @@ from typing import NamedTuple
 
 from proxy.records import EngineReport, Usage
 
+MOST_CHOICES = 65_536
+"""Choices of one answer that are told apart: prompts times choices of one request, far above any batch. Engines may
+write any number, and what is kept of each would have no end."""
+
 
 class Frame(NamedTuple):
     """One complete unit of a framed body: an SSE event with a data field, an NDJSON line, or a whole JSON body."""

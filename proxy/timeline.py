@@ -6,7 +6,7 @@ not in its state's row raises `IllegalInput` and changes nothing. Memory is boun
 
 from array import array
 
-from proxy.events import Event
+from proxy.events import MOST_CHOICES, Event
 from proxy.gaps import EXACT_GAPS, Series, pack_stamps
 from proxy.records import EngineReport, Timeline, Usage
 from proxy.transitions import ROWS
@@ -16,9 +16,6 @@ STAMPS = 4096
 
 CHOICES = 64
 """Choices whose gaps are kept, the first to speak. Few ask for more than 8, and engines may write any number."""
-
-FINISHES = 65_536
-"""Choices whose end is remembered: prompts times choices of one request, far above any batch."""
 
 _BATCH = 256
 """Token events between two foldings: folding each by itself would double the cost of an event."""
@@ -185,7 +182,7 @@ class Recorder:
         if done:
             self.done = True
         for choice, reason in finish:
-            if len(self.finished) < FINISHES:
+            if len(self.finished) < MOST_CHOICES:
                 self.finished.add(choice)
             if choice == 0:
                 self.finish = reason

@@ -1,8 +1,11 @@
 import gzip
 import json
 import zlib
+from itertools import pairwise
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from proxy.events import Event, Frame, Said
 from proxy.tap import PROMPT_LIMIT, Hearing, Tap
@@ -212,3 +215,27 @@ def test_an_encoding_that_is_not_read_is_said_and_nothing_is_counted(encoding: s
     assert it.blind == f"content encoding {encoding} is not read"
     assert it.complete
     assert recorder.end(3).unreadable_events == 0
+
+
+@given(
+    words=st.lists(st.sampled_from([b'"a"', b'"end"', b'""', b"{", b'" b "']), max_size=120),
+    cuts=st.lists(st.integers(0, 700), max_size=200),
+    hold=st.integers(2, 70),
+    whole=st.booleans(),
+)
+def test_a_record_is_the_same_whether_reads_are_held_or_not(
+    words: list[bytes], cuts: list[int], hold: int, whole: bool
+) -> None:
+    body = b"".join(word + b"\n" for word in words)
+    edges = sorted({0, len(body), *(cut for cut in cuts if cut < len(body))})
+
+    def told(hold: int) -> tuple[object, ...]:
+        it, recorder, heard = tap(hold=hold)
+        for t, (start, end) in enumerate(pairwise(edges), 10):
+            it.feed(t, body[start:end])
+        if whole:
+            it.close(1_000)
+        it.catch_up()
+        return recorder.end(2_000), heard, it.complete, it.blind
+
+    assert told(hold) == told(1)

@@ -1,9 +1,9 @@
 import pytest
 
-from proxy.events import Event
+from proxy.events import MOST_CHOICES, Event
 from proxy.gaps import EXACT_GAPS, unpack_stamps
 from proxy.records import EngineReport, Timeline, Usage
-from proxy.timeline import CHOICES, FINISHES, STAMPS, Recorder
+from proxy.timeline import CHOICES, STAMPS, Recorder
 
 MS = 1_000_000
 TOKEN = Event(tokens=(0,), text="x")
@@ -151,7 +151,7 @@ def test_so_many_choices_are_followed_and_no_more() -> None:
     recorder = answering()
     recorder.event(5 * MS, Event(tokens=tuple(range(250_000)), finish=tuple((n, "stop") for n in range(250_000))))
     recorder.event(6 * MS, Event(tokens=tuple(range(250_000))))
-    assert (len(recorder.finished), recorder.finish) == (FINISHES, "stop")
+    assert (len(recorder.finished), recorder.finish) == (MOST_CHOICES, "stop")
     line = recorder.end(9 * MS)
     assert (line.choices, len(line.gaps), line.token_events) == (CHOICES, CHOICES, 2)
 

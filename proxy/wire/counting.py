@@ -1,9 +1,5 @@
 """Running counts: some streams say on every event how many tokens the engine has written so far."""
 
-CHOICES = 65_536
-"""Numbers of choices that are told apart: prompts times choices of one request, far above any batch. Engines may write
-any number, and what is kept of each would have no end."""
-
 
 class RunningCount:
     """Follows the output count of each choice, as long as every event of the stream carries one and it runs.

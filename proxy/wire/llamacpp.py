@@ -6,9 +6,9 @@ from typing import Any
 import msgspec
 
 from proxy.errors import ProxyError
-from proxy.events import NOTHING, Event, Frame
+from proxy.events import MOST_CHOICES, NOTHING, Event, Frame
 from proxy.records import RequestFacts, Usage
-from proxy.wire.counting import CHOICES, RunningCount
+from proxy.wire.counting import RunningCount
 from proxy.wire.decoding import DONE, Shape, blank, loads
 from proxy.wire.fields import choice_count, count, first_given, output_limit
 from proxy.wire.openai import OUTPUT_LIMITS
@@ -103,7 +103,7 @@ class LlamaCpp:
         )
 
     def _event(self, result: Result) -> Event:
-        index = result.index % CHOICES
+        index = result.index % MOST_CHOICES
         self._seen.add(index)
         text = result.content or ""
         rise = None

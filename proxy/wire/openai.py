@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 
 from proxy.errors import ProxyError
-from proxy.events import NOTHING, Event, Frame
+from proxy.events import MOST_CHOICES, NOTHING, Event, Frame
 from proxy.records import EngineReport, Prompt, RequestFacts, Usage
-from proxy.wire.counting import CHOICES, RunningCount
+from proxy.wire.counting import RunningCount
 from proxy.wire.decoding import DONE, Shape
 from proxy.wire.fields import choice_count, first_given, items, mapping, output_limit, text
 from proxy.wire.prompts import EMBEDDED, chat_prompt, pair_prompt, raw_prompt
@@ -225,7 +225,7 @@ class OpenAi:
         finish: tuple[tuple[int, str], ...] = ()
         answer, answered, role = "", False, False
         for choice in chunk.choices or ():
-            index = (choice.index or 0) % CHOICES
+            index = (choice.index or 0) % MOST_CHOICES
             self._seen.add(index)
             piece, answers, reasons = said(choice)
             if answers or reasons:
@@ -278,7 +278,7 @@ class OpenAi:
 
     def _rise(self, choice: Choice, count: int, tokens: tuple[int, ...]) -> tuple[int, int | None]:
         """Its number, and its new tokens."""
-        index, delta = (choice.index or 0) % CHOICES, choice.delta
+        index, delta = (choice.index or 0) % MOST_CHOICES, choice.delta
         wrote = index in tokens
         role = not wrote and delta is not None and bool(delta.role)
         return index, self._running.rise(index, count, wrote, role=role)

@@ -6,9 +6,9 @@ from typing import Any
 import msgspec
 
 from proxy.errors import ProxyError
-from proxy.events import NOTHING, Event, Frame
+from proxy.events import MOST_CHOICES, NOTHING, Event, Frame
 from proxy.records import RequestFacts
-from proxy.wire.counting import CHOICES, RunningCount
+from proxy.wire.counting import RunningCount
 from proxy.wire.decoding import DONE, Shape, blank, loads
 from proxy.wire.fields import choice_count, count, first_given, mapping, objects, output_limit, string
 from proxy.wire.prompts import raw_prompt
@@ -91,7 +91,7 @@ class SgLang:
         )
 
     def _event(self, said: Generated) -> Event:
-        info, index = mapping(said.meta_info), said.index % CHOICES
+        info, index = mapping(said.meta_info), said.index % MOST_CHOICES
         text = self._news(index, said.text or "")
         rise = None
         if self._running.live:

@@ -5,9 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.events import NOTHING, Event, Frame
+from proxy.events import MOST_CHOICES, NOTHING, Event, Frame
 from proxy.records import EngineReport, RequestFacts, Usage
-from proxy.wire.counting import CHOICES
 from proxy.wire.decoding import Unreadable
 from proxy.wire.llamacpp import LlamaCpp
 from tests.wire.test_fields import JSON
@@ -131,6 +130,6 @@ def test_no_json_raises(bodies):
 
 def test_choices_without_end_take_bounded_memory():
     used = reader()
-    for index in range(CHOICES + 100):
+    for index in range(MOST_CHOICES + 100):
         used.read(frame({"index": index, "content": "a", "stop": True}))
-    assert (len(used._seen), len(used._stopped)) == (CHOICES, CHOICES)
+    assert (len(used._seen), len(used._stopped)) == (MOST_CHOICES, MOST_CHOICES)

@@ -5,9 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.events import NOTHING, Event, Frame
+from proxy.events import MOST_CHOICES, NOTHING, Event, Frame
 from proxy.records import EngineReport, RequestFacts, Usage
-from proxy.wire.counting import CHOICES
 from proxy.wire.decoding import Unreadable
 from proxy.wire.openai import OpenAi
 from tests.wire.test_fields import JSON
@@ -373,6 +372,6 @@ def test_no_choice_raises(choices):
 
 def test_choices_without_end_take_bounded_memory():
     used = reader()
-    for index in range(CHOICES + 100):
+    for index in range(MOST_CHOICES + 100):
         used.read(frame({"choices": [{"index": index, "delta": {"content": "a"}, "finish_reason": "stop"}]}))
-    assert (len(used._seen), len(used._finished)) == (CHOICES, CHOICES)
+    assert (len(used._seen), len(used._finished)) == (MOST_CHOICES, MOST_CHOICES)

@@ -5,9 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.events import NOTHING, Event, Frame
+from proxy.events import MOST_CHOICES, NOTHING, Event, Frame
 from proxy.records import EngineReport, RequestFacts, Usage
-from proxy.wire.counting import CHOICES
 from proxy.wire.decoding import Unreadable
 from proxy.wire.sglang import TEXTS, SgLang
 from tests.wire.test_fields import JSON
@@ -139,8 +138,8 @@ def test_no_json_raises(body, info):
 
 def test_choices_without_end_take_bounded_memory():
     used = reader()
-    for index in range(CHOICES + 100):
+    for index in range(MOST_CHOICES + 100):
         used.read(frame({"index": index, "text": "a", "meta_info": {"finish_reason": "stop", "completion_tokens": 1}}))
-    assert (len(used._finished), len(used._texts)) == (CHOICES, TEXTS)
+    assert (len(used._finished), len(used._texts)) == (MOST_CHOICES, TEXTS)
     assert used.read(frame({"index": 0, "text": "ab", "meta_info": {}})).text == "b"
     assert used.read(frame({"index": TEXTS, "text": "ab", "meta_info": {}})).text == "ab"
