@@ -51,6 +51,11 @@ def share(values: Sequence[float], bound: float) -> float:
     return sum(abs(value) <= bound for value in values) / len(values)
 
 
+def holds_for_99_percent(errors: Sequence[float], bound: float) -> bool:
+    """Of a hundred one may lie beyond the bound; of fewer, one too: one miss in 50 does not contradict 99 %."""
+    return sum(abs(error) > bound for error in errors) <= math.ceil(len(errors) / 100)
+
+
 def percentile(values: Iterable[float], part: float) -> float:
     """The smallest value that `part` of them do not exceed, by size."""
     ordered = sorted(map(abs, values))
