@@ -10,6 +10,7 @@ class BooksExporter:
     """Enters records in the ledgers of their engines."""
 
     lost = 0
+    unwritten = 0
 
     def __init__(self) -> None:
         self._books = Books()

@@ -1,8 +1,10 @@
-"""The series as bytes: what one office has counted, carried over to the next.
+"""The series as bytes: what one office has counted, carried over to the next, and what is lost if there is a next.
 
 A counter that falls back to zero is lawful in Prometheus, but what was counted between two scrapes is gone. Exemplars
 are not carried: they are examples.
 """
+
+from collections.abc import Mapping
 
 import msgspec
 
@@ -26,24 +28,28 @@ class _State(msgspec.Struct):
     histograms: dict[str, list[_Spread]]
     models: list[str]
     tenants: list[str]
+    owed: dict[str, int] = {}
 
 
-def dump(series: Series) -> bytes:
-    """Everything counted so far: some 50 us, and 30 kB with a thousand series."""
+def dump(series: Series, owed: Mapping[str, int]) -> bytes:
+    """Everything counted so far, and by exporter the records that it has lost or would lose now: some 50 us, and 30 kB
+    with a thousand series."""
     counters = {name: [_Counted(labels, total) for labels, total in family] for name, family in series.counters.items()}
     histograms = {
         name: [_Spread(labels, spread.counts, spread.total) for labels, spread in family]
         for name, family in series.histograms()
     }
-    return msgspec.msgpack.encode(_State(counters, histograms, series.models.granted(), series.tenants.granted()))
+    names = series.models.granted(), series.tenants.granted()
+    return msgspec.msgpack.encode(_State(counters, histograms, *names, dict(owed)))
 
 
-def load(series: Series, data: bytes) -> None:
-    """Counts on from there. What does not fit (another version wrote it) is left out; a fresh `series` is expected."""
+def load(series: Series, data: bytes) -> Mapping[str, int]:
+    """Counts on from there; by exporter the records lost until now. What does not fit (another version wrote it) is
+    left out; a fresh `series` is expected."""
     try:
         state = msgspec.msgpack.decode(data, type=_State)
     except msgspec.DecodeError:
-        return
+        return {}
     series.models.grant(state.models)
     series.tenants.grant(state.tenants)
     for name, counted in state.counters.items():
@@ -54,3 +60,4 @@ def load(series: Series, data: bytes) -> None:
         for spread in state.histograms.get(name, ()):
             if len(spread.labels) == len(family.names) and len(spread.counts) == len(family.edges) + 1:
                 family.merge(spread.labels, spread.counts, spread.total)
+    return state.owed

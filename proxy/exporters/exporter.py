@@ -28,3 +28,8 @@ class Exporter(Protocol):
     def lost(self) -> int:
         """Records that could not be brought where they belong, since start."""
         ...
+
+    @property
+    def unwritten(self) -> int:
+        """Records that are not yet where they belong: lost, should the office be killed now."""
+        ...

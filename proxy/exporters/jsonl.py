@@ -52,6 +52,11 @@ class JsonlExporter:
         """Records that are in no file, since start."""
         return self._trouble.lost
 
+    @property
+    def unwritten(self) -> int:
+        """Lines that wait for the next write."""
+        return len(self._lines)
+
     def export(self, record: RequestRecord) -> None:
         """Buffers one line; writes when a batch is full."""
         line = to_json(record) + b"\n"

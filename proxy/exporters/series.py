@@ -85,7 +85,8 @@ class Series:
     """The exporter behind `/metrics`. State: the families, and the names that have a label of their own."""
 
     lost = 0
-    """Nothing is lost here: it is all in memory."""
+    unwritten = 0
+    """Nothing is lost here: it is all in memory, and the memory is handed on."""
 
     def __init__(self, *, models: int = 40, tenants: int = 20) -> None:
         self.models = Names(models, self._give_back)

@@ -72,6 +72,11 @@ class SqliteExporter:
         """Records that are in no file, since start."""
         return self._trouble.lost
 
+    @property
+    def unwritten(self) -> int:
+        """Rows that wait for the next batch."""
+        return len(self._rows)
+
     def export(self, record: RequestRecord) -> None:
         """Keeps one row for the next batch."""
         self._rows.append(to_row(record))

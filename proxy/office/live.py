@@ -52,6 +52,9 @@ log = structlog.get_logger("phasegate.live")
 class LiveExporter:
     """Writes one line per request. A terminal that is gone, or that nobody reads, loses lines, counted."""
 
+    unwritten = 0
+    """A line is on its way at once."""
+
     def __init__(self, outlet: Outlet) -> None:
         self._outlet = outlet
 

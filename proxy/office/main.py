@@ -34,7 +34,7 @@ from proxy.office.guard import Guard
 from proxy.office.listener import answer, listen
 from proxy.office.live import LiveExporter, missing
 from proxy.office.memory import Memory
-from proxy.office.office import Office
+from proxy.office.office import NOTHING, Office
 from proxy.office.outlet import Outlet
 from proxy.office.research import Research
 from proxy.office.scrape import Fetch, Scraper
@@ -87,15 +87,14 @@ class _Desk:
         self._clock = clock
         self._series = Series(models=hello.models, tenants=hello.tenants)
         saved = memory.load()
-        if saved is not None:
-            load(self._series, saved)
+        former = {} if saved is None else load(self._series, saved)
         self._relay = Relay(Wire(trust(hello.engines)))
         store = store_of(hello)
         self._scraper = Scraper(fetcher(hello.engines, self._relay), nowhere if store is None else store.keep)
         self._books = BooksExporter()
         self._research = Research(hello.audit_key, hello.capture_text)
         beside: dict[str, Exporter] = {"scrape": self._scraper, "books": self._books, "research": self._research}
-        self._office, self._exposition = build(hello, self._series, beside, store, self._scraper.inside)
+        self._office, self._exposition = build(hello, self._series, beside, store, self._scraper.inside, former)
         self._tasks = [asyncio.create_task(self._tick()), asyncio.create_task(self._research.run())]
 
     async def work(self, first: list[Message], batches: AsyncIterator[list[Message]]) -> None:
@@ -126,7 +125,10 @@ class _Desk:
             else:
                 known = self._research.named(message) if isinstance(message, Finished) else message
                 self._office.take(known, self._clock.now_ns())
-        self._memory.save(dump(self._series))
+        self._save()
+
+    def _save(self) -> None:
+        self._memory.save(dump(self._series, self._office.owed()))
 
     def _admin(self) -> ASGIApp:
         guard = Guard.of(self._hello.admin_host, self._hello.admin_token, self._hello.admin_hosts)
@@ -158,6 +160,7 @@ class _Desk:
         while True:
             await asyncio.sleep(TICK_S)
             self._office.tick(self._clock.now_ns())
+            self._save()
 
     async def _scrape(self, every_s: float) -> None:
         while True:
@@ -178,9 +181,11 @@ def build(
     also: Mapping[str, Exporter] | None = None,
     store: SqliteExporter | None = None,
     inside: Says = silent,
+    former: Mapping[str, int] = NOTHING,
 ) -> tuple[Office, Exposition]:
     """The office with the exporters that were asked for, and its metrics. `series` may go on from former ones,
-    `store` be one that others write to as well; `inside`: what engines say of themselves."""
+    `store` be one that others write to as well; `inside`: what engines say of themselves; `former`: records that
+    earlier offices lost."""
     store = store_of(hello) if store is None else store
     series = Series(models=hello.models, tenants=hello.tenants) if series is None else series
     exporters: dict[str, Exporter] = {"prometheus": series, **(also or {})}
@@ -190,7 +195,7 @@ def build(
         exporters["store"] = store
     if hello.live:
         exporters["live"] = LiveExporter(Outlet.of(sys.stdout, missing))
-    office = Office(attribute, exporters, pulsed=series.pulse)
+    office = Office(attribute, exporters, pulsed=series.pulse, former=former)
     return office, Exposition(series, lambda: office.pulse, office.lost, office.failures, inside)
 
 

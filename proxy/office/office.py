@@ -23,6 +23,8 @@ KEEP = 1000
 SILENT_NS = 10_000_000_000
 """Ten pulses."""
 
+NOTHING: Mapping[str, int] = {}
+
 Result = TypeVar("Result")
 
 log = structlog.get_logger("phasegate.office")
@@ -42,10 +44,12 @@ class Office:
         keep: int = KEEP,
         room: SettlingRoom | None = None,
         pulsed: Callable[[Pulse], None] = lambda pulse: None,
+        former: Mapping[str, int] = NOTHING,
     ) -> None:
         self._attribute = attribute
         self._exporters = dict(exporters)
         self._room = SettlingRoom() if room is None else room
+        self._former = former
         self._recent: deque[RequestRecord] = deque(maxlen=keep)
         self._pulsed = pulsed
         self.pulse = Pulse(at_s=0.0)
@@ -91,9 +95,14 @@ class Office:
         return reversed(self._recent)
 
     def lost(self) -> dict[str, int]:
-        """Records lost, by who lost them: each exporter, and `channel` on the way here."""
-        own = {name: exporter.lost for name, exporter in self._exporters.items()}
+        """Records lost, by who lost them: each exporter (killed offices included), and `channel` on the way."""
+        own = {name: exporter.lost + self._former.get(name, 0) for name, exporter in self._exporters.items()}
         return {"channel": self.pulse.frames_lost, **own}
+
+    def owed(self) -> dict[str, int]:
+        """Records that each exporter has lost, or would lose were the office killed now."""
+        waiting = {name: len(self._room) + exporter.unwritten for name, exporter in self._exporters.items()}
+        return {name: self._former.get(name, 0) + self._exporters[name].lost + left for name, left in waiting.items()}
 
     def _publish(self, settled: list[Finished]) -> None:
         for finished in settled:

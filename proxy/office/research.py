@@ -38,6 +38,7 @@ class Research:
     """Prompts in, a report out. An exporter too: records tell how fast each engine reads, and so what tokens cost."""
 
     lost = 0
+    unwritten = 0
 
     # State: the search, its last report, names of families that wait for their records, and the engines' latest prefill
     # rates.

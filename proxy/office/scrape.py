@@ -38,6 +38,7 @@ class Scraper:
     """
 
     lost = 0
+    unwritten = 0
     """Nothing is lost here."""
 
     def __init__(self, fetch: Fetch, keep: Keep = nowhere) -> None:

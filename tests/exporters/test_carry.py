@@ -22,7 +22,7 @@ def counted() -> Series:
 
 def test_the_next_one_counts_on() -> None:
     first, second = counted(), Series()
-    load(second, dump(first))
+    assert load(second, dump(first, {"records": 2})) == {"records": 2}
     assert shown(second) == shown(first)
     for series in (first, second):
         series.export(record(outcome=Outcome.ENGINE_ERROR))
@@ -30,7 +30,7 @@ def test_the_next_one_counts_on() -> None:
 
 
 def test_what_another_version_wrote_is_left_out() -> None:
-    state = msgspec.msgpack.decode(dump(counted()))
+    state = msgspec.msgpack.decode(dump(counted(), {}))
     state["counters"]["gone"] = [[["x"], 1.0]]
     state["counters"]["requests"].append([["too", "few"], 1.0])
     state["histograms"]["ttft"].append([["a", "b"], [1, 2], 3.0])

@@ -15,6 +15,7 @@ class Kept:
         self.ids: list[str] = []
         self.calls: list[str] = []
         self.lost = 0
+        self.unwritten = 0
 
     def export(self, record: RequestRecord) -> None:
         self.ids.append(record.finished.id)
@@ -108,3 +109,13 @@ def test_at_the_end_nobody_is_left_waiting() -> None:
     office.reopen()
     office.close()
     assert (kept.ids, kept.calls) == (["a"], ["reopen", "close"])
+
+
+def test_what_would_be_lost_now_is_what_waits_here_and_in_the_exporters_beside_what_is_lost() -> None:
+    kept = Kept()
+    kept.lost, kept.unwritten = 2, 3
+    spans = SettlingRoom(lambda done: frozenset({"spans"} if done.id == "late" else ()))
+    office = Office(breakdown, {"kept": kept}, room=spans, former={"kept": 10, "gone": 1})
+    assert (office.lost(), office.owed()) == ({"channel": 0, "kept": 12}, {"kept": 15})
+    office.take(finished("late"), 0)
+    assert office.owed() == {"kept": 16}

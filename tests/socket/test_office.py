@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import signal
 import socket
 import sqlite3
@@ -48,6 +49,18 @@ def stored(path: Path) -> int:
         return 0
 
 
+def answers(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def hit(process: OfficeProcess, name: signal.Signals) -> int:
+    """Sends the running office a signal (to process 0 it would go to our own group). The office's process id."""
+    assert process.pid is not None
+    os.kill(process.pid, name)
+    return process.pid
+
+
 @asynccontextmanager
 async def office(hello: Hello, delay_s: float = 0.05) -> AsyncIterator[tuple[Sender, OfficeProcess]]:
     sender = Sender(hello)
@@ -81,7 +94,7 @@ def test_signals_to_the_whole_group_do_not_end_the_office_before_its_time(tmp_pa
             sender.send(finished("a"))
             await until(lambda: recorded(path) == 1)
             for name in (signal.SIGINT, signal.SIGTERM):
-                os.kill(process.pid or 0, name)
+                hit(process, name)
             sender.send(finished("b"))
 
     run(test)
@@ -96,8 +109,7 @@ def test_a_killed_office_is_restarted_and_every_record_is_written_or_counted(tmp
         async with office(hello) as (sender, process):
             sender.send(finished("a"))
             await until(lambda: recorded(path) == 1 and stored(store) == 1)
-            first = process.pid
-            os.kill(first or 0, signal.SIGKILL)
+            first = hit(process, signal.SIGKILL)
             for number in range(100):
                 sender.send(finished(f"r{number}"))
             await until(lambda: process.pid not in (None, first))
@@ -107,6 +119,36 @@ def test_a_killed_office_is_restarted_and_every_record_is_written_or_counted(tmp
 
     run(test)
     assert stored(store) == recorded(path) >= 101
+
+
+def test_rows_that_a_killed_office_had_taken_and_not_yet_written_are_counted_as_lost(tmp_path: Path) -> None:
+    path, store, port = tmp_path / "r.jsonl", tmp_path / "s.db", free_port()
+    hello = Hello(pid=1, version="0", records=str(path), store=str(store), live=False, admin_port=port)
+
+    async def lost(by: str) -> int:
+        async with httpx.AsyncClient() as client:
+            text = (await client.get(f"http://127.0.0.1:{port}/metrics")).text
+        (count,) = re.findall(rf'phasegate_records_lost_total{{by="{by}"}} (\d+)', text)
+        return int(count)
+
+    async def test() -> None:
+        async with office(hello) as (sender, process):
+            for killed in range(1, 4):
+                await until(lambda: process.pid is not None)
+                for number in range(100):
+                    sender.send(finished(f"r{killed}-{number}"))
+                await sender.drain()
+                first = hit(process, signal.SIGKILL)
+                await until(lambda first=first: process.pid not in (None, first))  # type: ignore[misc]
+                await sender.drain()
+                await until(lambda: answers(port))
+                assert sender.lost == 0
+                # More, should it die between a write and the note that it was made.
+                for written, by in ((recorded(path), "records"), (stored(store), "store")):
+                    assert killed * 100 - written <= await lost(by) <= killed * 100
+            assert await lost("records") > 0
+
+    run(test)
 
 
 def test_the_admin_listener_answers_and_a_rotated_file_is_followed(tmp_path: Path) -> None:
@@ -216,7 +258,7 @@ def test_records_that_came_while_there_was_no_office_get_a_last_one(tmp_path: Pa
         hello = Hello(pid=1, version="0", records=str(path), live=False, admin_port=0)
         async with office(hello, delay_s=600) as (sender, process):
             await until(lambda: process.pid is not None)
-            os.kill(process.pid or 0, signal.SIGKILL)
+            hit(process, signal.SIGKILL)
             await until(lambda: process.pid is None)
             sender.send(finished("a"))
 
