@@ -8,19 +8,36 @@ PERIOD_NS = 60_000_000_000
 """The rates of the configuration are per minute; a whole minute's worth may come at once (OpenAI's limits do so)."""
 
 
+Effect = tuple[int, int]
+"""What charges do to the theoretical arrival time: `(cost, end)` makes `max(t + cost, end)` of `t`, which is never
+negative."""
+
+NONE: Effect = (0, 0)
+"""No charge."""
+
+FEWEST = 8
+"""Leaves of a tree; their number is a power of two."""
+
+
 class Gcra:
     """A rate of `limit` units a minute.
 
-    State: the theoretical arrival time (scaled); and for each open charge what that time would be without it, from the
-    charges after it alone. That makes a refund exact: it leaves the bucket as if the smaller amount had been charged
-    in the first place, and gives back nothing that time had given back already.
+    A refund is exact: it leaves the bucket as if the smaller amount had been charged in the first place, and gives back
+    nothing that time had given back already. For this the charges since the oldest open one are kept, as leaves of a
+    binary tree: a node is what the charges below it do in a row, and the root what all of them do. A charge and a
+    refund change one path to the root, however many are open.
+
+    State: the theoretical arrival time before the first leaf; the tree (root at 1, leaves from the middle on); how many
+    leaves are taken; the place among them of each open charge.
     """
 
-    __slots__ = ("_next", "_open", "_tat", "limit")
+    __slots__ = ("_before", "_next", "_open", "_taken", "_tree", "limit")
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        self._tat = 0
+        self._before = 0
+        self._tree = [NONE] * (2 * FEWEST)
+        self._taken = 0
         self._open: dict[int, int] = {}
         self._next = 0
 
@@ -38,22 +55,20 @@ class Gcra:
 
     def charge(self, now_ns: int, units: int) -> int:
         """Charge so many units, whether they fit or not. Returns the number of the charge, to settle it by."""
-        self._add(now_ns, units)
+        place = self._add(now_ns, units)
         self._next += 1
-        self._open[self._next] = 0
+        self._open[self._next] = place
         return self._next
 
     def settle(self, now_ns: int, charge: int, charged: int, used: int) -> None:
         """The charge was of `charged` units, and `used` is what it should have been. More is charged as of now."""
-        after = self._open.pop(charge)
+        place = self._open.pop(charge)
         if used > charged:
             self._add(now_ns, used - charged)
-            return
-        refund = (charged - used) * PERIOD_NS
-        self._tat = max(self._tat - refund, after)
-        for earlier in self._open:
-            if earlier < charge:
-                self._open[earlier] = max(self._open[earlier] - refund, after)
+        elif used < charged:
+            cost, end = self._tree[len(self._tree) // 2 + place]
+            refund = min(cost, (charged - used) * PERIOD_NS)
+            self._put(place, (cost - refund, end - refund))
 
     def remaining(self, now_ns: int) -> int:
         """Whole units that may be charged now; 0 while in debt."""
@@ -69,12 +84,66 @@ class Gcra:
 
     def change(self, limit: int) -> None:
         """Another limit from now on; what was charged takes as long as before to be worked off."""
-        self._tat = self._tat * limit // self.limit
-        self._open = {charge: after * limit // self.limit for charge, after in self._open.items()}
+        self._before = self._before * limit // self.limit
+        self._grow([(cost * limit // self.limit, end * limit // self.limit) for cost, end in self._leaves()])
         self.limit = limit
 
-    def _add(self, now_ns: int, units: int) -> None:
-        at, cost = now_ns * self.limit, units * PERIOD_NS
-        self._tat = max(self._tat, at) + cost
-        for charge, after in self._open.items():
-            self._open[charge] = max(after, at) + cost
+    @property
+    def _tat(self) -> int:
+        return _after(self._before, self._tree[1])
+
+    def _add(self, now_ns: int, units: int) -> int:
+        """One more leaf; its place."""
+        if 2 * self._taken == len(self._tree):
+            self._tidy()
+        cost = units * PERIOD_NS
+        self._taken += 1
+        self._put(self._taken - 1, (cost, now_ns * self.limit + cost))
+        return self._taken - 1
+
+    def _put(self, place: int, effect: Effect) -> None:
+        tree, node = self._tree, len(self._tree) // 2 + place
+        tree[node] = effect
+        while node := node // 2:
+            tree[node] = _both(tree[2 * node], tree[2 * node + 1])
+
+    def _leaves(self) -> list[Effect]:
+        middle = len(self._tree) // 2
+        return self._tree[middle : middle + self._taken]
+
+    def _tidy(self) -> None:
+        """Settled charges go: those before the oldest open one for good, others into one leaf with their neighbours."""
+        charges = {place: charge for charge, place in self._open.items()}
+        kept: list[Effect] = []
+        settled = False
+        for place, effect in enumerate(self._leaves()):
+            if place in charges:
+                self._open[charges[place]] = len(kept)
+                kept.append(effect)
+            elif not kept:
+                self._before = _after(self._before, effect)
+            elif settled:
+                kept[-1] = _both(kept[-1], effect)
+            else:
+                kept.append(effect)
+            settled = place not in charges
+        self._grow(kept)
+
+    def _grow(self, leaves: list[Effect]) -> None:
+        """A tree with these leaves, and room for as many again."""
+        middle = FEWEST
+        while middle < 2 * len(leaves):
+            middle *= 2
+        self._taken = len(leaves)
+        self._tree = [NONE] * middle + leaves + [NONE] * (middle - len(leaves))
+        for node in range(middle - 1, 0, -1):
+            self._tree[node] = _both(self._tree[2 * node], self._tree[2 * node + 1])
+
+
+def _after(t: int, effect: Effect) -> int:
+    return max(t + effect[0], effect[1])
+
+
+def _both(first: Effect, second: Effect) -> Effect:
+    """One after the other, as one."""
+    return first[0] + second[0], max(first[1] + second[0], second[1])

@@ -1,3 +1,4 @@
+import time
 from dataclasses import dataclass
 
 import pytest
@@ -65,6 +66,44 @@ def test_refunds_leave_the_bucket_as_if_the_truth_had_been_charged(limit: int, s
     for charge, charged, used in open_charges:
         ours.settle(now, charge, charged, used)
     assert ours.remaining(now) == oracle.take(now, 0)[1]
+
+
+def replayed(charges: list[tuple[int, int]], limit: int) -> int:
+    """The theoretical arrival time (scaled) after (time, units) in a row: the definition."""
+    tat = 0
+    for now_ns, units in charges:
+        tat = max(tat, now_ns * limit) + units * PERIOD_NS
+    return tat
+
+
+@given(LIMITS, st.integers(0, 300), st.randoms(use_true_random=False))
+def test_any_history_is_as_if_the_truth_had_been_charged(limit: int, steps: int, random) -> None:  # type: ignore[no-untyped-def]
+    """Settled in any order and between later charges; hundreds open together, and none."""
+    gcra, now, truth, open_charges = Gcra(limit), SECOND, [], []
+    for _ in range(steps):
+        now += random.choice([0, 0, SECOND // 10, 10 * SECOND])
+        if random.random() < 0.6:
+            units = random.randrange(2 * limit)
+            open_charges.append((gcra.charge(now, units), len(truth), units))
+            truth.append((now, units))
+        elif open_charges:
+            charge, place, units = open_charges.pop(random.randrange(len(open_charges)))
+            used = random.choice([0, units, units // 2, units + 7])
+            gcra.settle(now, charge, units, used)
+            truth[place] = (truth[place][0], min(units, used))
+            truth += [(now, used - units)] * (used > units)
+        assert gcra.full_ns(now) == max(0, -(-replayed(truth, limit) // limit) - now)
+
+
+def test_a_refund_costs_no_more_where_many_are_open() -> None:
+    """20,000: with a look at each open charge it took minutes."""
+    gcra = Gcra(60)
+    start = time.process_time()
+    charges = [gcra.charge(now, 1) for now in range(20_000)]
+    for charge in charges:
+        gcra.settle(20_000, charge, 1, 0)
+    assert time.process_time() - start < 5
+    assert gcra.remaining(20_000) == 60
 
 
 @given(st.integers(1, 10**9), st.integers(0, 10**9), st.integers(0, 10**15))
