@@ -147,11 +147,11 @@ class Door:
 
     async def _pass(self, waiter: Waiter) -> Denial | None:
         """Wait for the slots. Returns what it waited for; raises Shed where there is no room to wait, QueueTimeout."""
+        if waiter.free:  # then nobody ahead wants the same slots: they are served as soon as theirs are free
+            waiter.take(self._clock.now_ns())
+            return None
         self._join(waiter)
         try:
-            self._serve()
-            if waiter.taken_ns is not None:
-                return None
             if (gate := _crowded(waiter)) is not None:
                 self._leave(waiter)
                 raise self._refusal(_no_room(*gate))
@@ -193,9 +193,10 @@ class Door:
             waiter.take(self._clock.now_ns())
 
     def _give(self, waiter: Waiter) -> None:
-        """The waiter's slots are free again, for the next in line."""
-        waiter.give(self._clock.now_ns())
-        self._serve()
+        """The waiter's slots, if it has any, are free again, for the next in line."""
+        if waiter.taken_ns is not None:
+            waiter.give(self._clock.now_ns())
+            self._serve()
 
     # --- the end ---
 

@@ -1,5 +1,6 @@
 import asyncio
 import json
+import time
 from collections.abc import Coroutine
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -43,6 +44,28 @@ async def breathe() -> None:
 
 def taken(door: Door) -> dict[str, int]:
     return {c["limit"]: c["allowed"] - c["remaining"] for c in door.snapshot()["counters"]}
+
+
+def test_a_crowd_that_comes_and_leaves_holds_nobody_up() -> None:
+    """5,000 in line: with a look at all of them for each it took 7 s, and 8 more with a rate."""
+
+    async def main(loop: VirtualLoop) -> None:
+        crowd = Rule("r", max_concurrency=1, queue_length=10_000, requests_per_minute=10_000, queue_timeout_s=1e6)
+        door, engine = doors(loop, crowd)
+        first = await admit(engine)
+        start = time.process_time()
+        waiting = [waits(engine, f"t{number % 7}") for number in range(5_000)]
+        await breathe()
+        assert door.snapshot()["waiting"] == 5_000
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        assert time.process_time() - start < 5
+        first.ended("success", None)
+        assert door.snapshot()["waiting"] == 0
+        assert taken(door) == {"max_concurrency": 0, "requests_per_minute": 1}
+
+    run(main)
 
 
 def test_a_permit_holds_its_slot_until_its_first_end() -> None:
