@@ -8,7 +8,6 @@ import json
 import random
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -306,7 +305,7 @@ def _read(facts: RequestFacts, content_type: str, body: bytes, closely: bool) ->
     if not body:
         return facts
     found = read_facts(Route(facts.dialect, facts.kind, facts.route), content_type, body, closely=closely)
-    return replace(found, body_bytes=len(body)) if facts.route == "inference" else found
+    return found._replace(body_bytes=len(body)) if facts.route == "inference" else found
 
 
 def _buffers(facts: RequestFacts, content_type: str) -> bool:

@@ -3,7 +3,6 @@
 Nothing goes on from here that is over a bound: neither to budgets and calibration, nor to records and metrics.
 """
 
-from dataclasses import replace
 from typing import NamedTuple
 
 from proxy.records import EngineReport, RequestFacts, Timeline, Usage
@@ -60,7 +59,7 @@ def sift(facts: RequestFacts, line: Timeline, usage: Usage | None, report: Engin
         return Claims(usage, report)
     findings = tuple(name for field in FIELDS if (name := f"impossible.{field}") in doubted)
     sound = None if sifted == Usage() else sifted
-    return Claims(sound, report and replace(report, fresh_tokens=fresh, output_tokens=written), findings)
+    return Claims(sound, report and report._replace(fresh_tokens=fresh, output_tokens=written), findings)
 
 
 def _output(facts: RequestFacts, line: Timeline, report: EngineReport) -> tuple[float, float]:

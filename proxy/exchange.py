@@ -8,7 +8,6 @@ business: this file names no dialect, no policy and no metric.
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Sequence
-from dataclasses import replace
 from functools import partial
 
 from proxy.claims import sift
@@ -187,7 +186,7 @@ class Exchange:
         try:
             permit = self._permit = await engine.door.admit(self.facts, self._count, self._prefix, self._tenant)
         except asyncio.CancelledError:
-            self._refused = replace(LEFT_THE_LINE, waited_ns=self._clock.now_ns() - start)
+            self._refused = LEFT_THE_LINE._replace(waited_ns=self._clock.now_ns() - start)
             raise
         self.recorder.admitted(self._clock.now_ns(), permit.verdict.waited_ns)
         if permit.verdict.waited_ns:
@@ -329,7 +328,7 @@ class Exchange:
             evidence=evidence,
             usage=usage,
             report=report,
-            count=self._count,
+            counted=self._count,
             admission=permit.verdict if permit is not None else self._refused or unadmitted(outcome),
             prefix=self._prefix,
             tenant=self._tenant,

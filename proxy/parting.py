@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -93,7 +92,7 @@ class Parting:
     ) -> Finished:
         """The record with every prompt token in its bin."""
         if finished.outcome is Outcome.COMPLETED and not _counts_fresh(finished.evidence):
-            engine.desk.learn(facts, finished.count, finished.usage)
+            engine.desk.learn(facts, finished.counted, finished.usage)
         if engine.audit is None or facts.prompt is None:
             return finished
         model, at_s = facts.model or "", finished.timeline.at_s
@@ -106,7 +105,7 @@ class Parting:
         settled = engine.audit.ended(key, said, usage, spelt)
         if settled is None or finished.prefix is None:
             return finished
-        return replace(finished, prefix=replace(settled, inferred=_inferred(engine.audit, settled, finished)))
+        return finished._replace(prefix=settled._replace(inferred=_inferred(engine.audit, settled, finished)))
 
     def _later(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(work)
@@ -119,7 +118,7 @@ class Parting:
             answer = await engine.fetch("/api/ps", ASK_S)
             if answer is not None and answer[0] == 200:
                 swapped = engine.runners.had_to_go(rivals, resident(answer[2]))
-                finished = replace(finished, evidence=replace(finished.evidence, swapped=swapped))
+                finished = finished._replace(evidence=finished.evidence._replace(swapped=swapped))
         finally:
             self._send(finished)
 

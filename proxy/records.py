@@ -4,12 +4,16 @@ Life of the records, in order: `RequestFacts` (wire) -> `TokenCount` (tokens) ->
 `AdmissionVerdict` (admission) -> `Timeline`, `Usage`, `EngineReport` (recorder) -> `Finished` (one frame from the data
 process to the office) -> `PhaseBreakdown` (attribution) -> `RequestRecord` (the only thing exporters see).
 
+Named tuples where one is made for every request (22 fields take 1.1 us to make and 0.8 to change, a frozen dataclass
+2.3 and 6.0), dataclasses where only the office makes them.
+
 Rules: unknown is None, never 0 or -1. Durations are integer nanoseconds (`_ns`) unless the name says otherwise. An
 engine's durations may be used; an engine's timestamp is never subtracted from ours.
 """
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 NAME_CHARS = 256
 """Characters of a model's name in a record: as many as are kept of the names that engines list."""
@@ -68,8 +72,7 @@ sum is known."""
 # --- the request, as read -------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(NamedTuple):
     """One part of a message's content."""
 
     kind: str
@@ -78,8 +81,7 @@ class Part:
     """The text; for an image its URL or base64 string as sent; else empty."""
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(NamedTuple):
     """One tool call in a message."""
 
     name: str
@@ -87,8 +89,7 @@ class Call:
     """As sent; an object is dumped with `json.dumps(..., ensure_ascii=False)`, keys in the client's order."""
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(NamedTuple):
     """One chat message."""
 
     role: str
@@ -96,8 +97,7 @@ class Message:
     calls: tuple[Call, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Prompt:
+class Prompt(NamedTuple):
     """What the engine will read, dialect-free. Lives in memory only; never stored, never logged."""
 
     messages: tuple[Message, ...] = ()
@@ -119,8 +119,7 @@ class Prompt:
         return pieces + sum([len(message.parts) + len(message.calls) for message in self.messages]) > limit
 
 
-@dataclass(frozen=True, slots=True)
-class RequestFacts:
+class RequestFacts(NamedTuple):
     """What the request asks for, read from its head and body."""
 
     dialect: str
@@ -164,8 +163,7 @@ class RequestFacts:
 # --- decisions before dispatch --------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class TokenCount:
+class TokenCount(NamedTuple):
     """The prompt's size, counted before it is sent."""
 
     n: int
@@ -185,8 +183,7 @@ class TokenCount:
     """What calibration reads of the prompt (`tokens.sample`): numbers, no text. Empty: there is nothing to learn."""
 
 
-@dataclass(frozen=True, slots=True)
-class AdmissionVerdict:
+class AdmissionVerdict(NamedTuple):
     """What the door decided."""
 
     decision: str = "admitted"
@@ -203,8 +200,7 @@ class AdmissionVerdict:
     predicted_ttft_ns: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Inferred:
+class Inferred(NamedTuple):
     """Cached tokens by prefill time alone, of an engine that does not say them."""
 
     cached: int
@@ -214,8 +210,7 @@ class Inferred:
     """... and at most this, as the prefill times of cold prompts scatter."""
 
 
-@dataclass(frozen=True, slots=True)
-class PrefixVerdict:
+class PrefixVerdict(NamedTuple):
     """Where the prompt's tokens come from: the engine's prefix cache, or fresh work."""
 
     block: int
@@ -241,8 +236,7 @@ class PrefixVerdict:
 # --- what happened --------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(NamedTuple):
     """Tokens that the engine says of this request: the last statement seen, never a sum."""
 
     prompt_tokens: int | None = None
@@ -252,8 +246,7 @@ class Usage:
     reasoning_tokens: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EngineReport:
+class EngineReport(NamedTuple):
     """Durations that the engine claims for this request; every field optional, in nanoseconds."""
 
     source: str
@@ -272,12 +265,11 @@ class EngineReport:
     """False where the figures describe a part of the work only (first prompt of several, n > 1)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Gaps:
+class Gaps(NamedTuple):
     """Gaps between the token events of one choice, folded."""
 
     choice: int
-    count: int
+    number: int
     total_ns: int
     p50_ns: int
     p99_ns: int
@@ -288,8 +280,7 @@ class Gaps:
     """Moments at which it had token events; 0: they were not told apart."""
 
 
-@dataclass(frozen=True, slots=True)
-class Timeline:
+class Timeline(NamedTuple):
     """What our clock saw. Marks are nanoseconds since arrival, None where the moment never came."""
 
     at_s: float
@@ -338,8 +329,7 @@ class Timeline:
     """The dialect's terminal event was seen."""
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(NamedTuple):
     """What was known about the engine while the exchange ran; attribution reads it, nobody else."""
 
     kind: str = "openai"
@@ -358,8 +348,7 @@ class Evidence:
     """The other runner had to go for this one; None: not known."""
 
 
-@dataclass(frozen=True, slots=True)
-class Finished:
+class Finished(NamedTuple):
     """One ended exchange, as the data process hands it to the office. Holds no prompt text."""
 
     id: str
@@ -373,7 +362,7 @@ class Finished:
     evidence: Evidence
     usage: Usage | None = None
     report: EngineReport | None = None
-    count: TokenCount | None = None
+    counted: TokenCount | None = None
     admission: AdmissionVerdict = AdmissionVerdict()
     prefix: PrefixVerdict | None = None
     tenant: str | None = None

@@ -28,8 +28,7 @@ class Filter(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(NamedTuple):
     """What goes to the engine: the client's own, changed only as declared."""
 
     headers: Headers

@@ -174,11 +174,11 @@ def test_a_prompt_that_cannot_be_read_is_refused_where_prompts_are_limited_and_n
 ) -> None:
     body = spoil(json.dumps({"model": "m1", "messages": LONG}).encode())
     house, (answer,) = asked(simple_request(body), **SMALL)
-    assert (answer.status, house.calls, house.records[0].count) == (400, [], None)
+    assert (answer.status, house.calls, house.records[0].counted) == (400, [], None)
     assert house.records[0].admission.reason == "prompt_too_long"  # by its bytes alone
     body = spoil(json.dumps({"model": "m1", "messages": []}).encode())
     house, (answer,) = asked(simple_request(body), **SMALL)
-    assert (answer.status, house.calls, house.records[0].count) == (400, [], None)
+    assert (answer.status, house.calls, house.records[0].counted) == (400, [], None)
     assert house.records[0].admission.reason == "unreadable"
     house, (answer,) = asked(simple_request(body), limit=[{"name": "r", "requests_per_minute": 9}])
     assert answer.status == 200
@@ -245,11 +245,11 @@ def test_a_stream_without_usage_costs_its_prompt_and_what_was_seen_of_it() -> No
     script = stream(*[(10 * n, chunk("word ")) for n in range(30)], (400, chunk(finish="stop")), (410, DONE))
     house, _ = asked(simple_request(chat(stream=True)), script, ask_usage=False, **DAY)
     (record,) = house.records
-    assert record.count is not None
-    assert left(house) == 100 - record.count.n - 30
+    assert record.counted is not None
+    assert left(house) == 100 - record.counted.n - 30
     whole = {"choices": [{"index": 0, "message": {"content": "word " * 32}, "finish_reason": "stop"}]}
     house, _ = asked(CHAT, plain(200, whole), **DAY)
-    assert left(house) == 100 - record.count.n - 20  # 160 characters
+    assert left(house) == 100 - record.counted.n - 20  # 160 characters
 
 
 def test_a_client_that_hangs_up_pays_for_what_it_saw() -> None:
@@ -257,8 +257,8 @@ def test_a_client_that_hangs_up_pays_for_what_it_saw() -> None:
     house, _ = asked(replace(simple_request(chat(stream=True)), leaves_ns=305 * MS), script, **DAY)
     (record,) = house.records
     assert (record.outcome, record.timeline.token_events) == (Outcome.CLIENT_GONE, 31)
-    assert record.count is not None
-    assert left(house) == 100 - record.count.n - 31
+    assert record.counted is not None
+    assert left(house) == 100 - record.counted.n - 31
 
 
 def test_a_request_that_the_engine_rejects_costs_no_token() -> None:
@@ -409,7 +409,7 @@ def test_what_counting_learnt_outlives_a_restart(tmp_path: Path) -> None:
             for _ in range(times):
                 await house.ask(CHAT)
             await house.app.keep()
-            hows += [record.count.how for record in house.records if record.count is not None]
+            hows += [record.counted.how for record in house.records if record.counted is not None]
         return [hows[0], hows[-1]]
 
     assert run(main) == ["estimated", "calibrated"]
@@ -631,8 +631,8 @@ def test_the_engines_own_tokenizer_is_asked_where_that_is_set(page: object, how:
         return house
 
     (record,) = run(main).records
-    assert record.count is not None
-    assert record.count.how == how
+    assert record.counted is not None
+    assert record.counted.how == how
 
 
 @pytest.mark.parametrize(("messages", "hops"), [(1, 0), (3_000, 2)])

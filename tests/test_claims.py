@@ -1,4 +1,3 @@
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -65,7 +64,7 @@ def test_what_cannot_be_is_left_out_and_named(usage: Usage, left: Usage | None, 
 def test_the_report_s_counts_are_judged_too_and_its_durations_stay() -> None:
     said = EngineReport(source="llamacpp.timings", prefill_ns=5, fresh_tokens=11, output_tokens=2)
     usage, report, findings = judged(Usage(10, 10, 0), report=said)
-    assert report == replace(said, fresh_tokens=None, output_tokens=None)
+    assert report == said._replace(fresh_tokens=None, output_tokens=None)
     assert (usage, findings) == (Usage(10, 10, 0), ("impossible.output_tokens", "impossible.fresh_tokens"))
 
 
@@ -81,17 +80,17 @@ def test_a_token_now_and_then_in_two_pieces_contradicts_nothing() -> None:
 
 def test_output_that_came_at_one_moment_is_not_counted_by_events() -> None:
     """A parser may write several events for one step of the engine."""
-    assert judged(Usage(10, 2), replace(stream(1), token_events=3)).findings == ()
+    assert judged(Usage(10, 2), stream(1)._replace(token_events=3)).findings == ()
 
 
 def test_of_several_choices_or_prompts_a_figure_may_cover_one() -> None:
-    two = replace(stream(20), choices=2)
+    two = stream(20)._replace(choices=2)
     assert judged(Usage(10, 11), two).findings == ()
-    asked = replace(ASKED, prompts=2)
+    asked = ASKED._replace(prompts=2)
     assert sift(asked, stream(20), Usage(10, 11), None).findings == ()
     first = EngineReport(source="llamacpp.timings", output_tokens=11, covers_all=False)
     assert sift(ASKED, stream(20), None, first).findings == ()
-    assert sift(replace(ASKED, n=50), stream(1), Usage(10, 10**6), None).findings == ()
+    assert sift(ASKED._replace(n=50), stream(1), Usage(10, 10**6), None).findings == ()
 
 
 def test_ollamas_count_may_cover_the_second_of_two_runs() -> None:
@@ -105,5 +104,5 @@ def test_ollamas_count_may_cover_the_second_of_two_runs() -> None:
 
 def test_a_late_mark_does_not_make_an_answer_impossible() -> None:
     assert judged(Usage(10, 900), stream(0, total_ms=0)).findings == ()
-    never_sent = replace(stream(0, total_ms=0), dispatched_ns=None)
+    never_sent = stream(0, total_ms=0)._replace(dispatched_ns=None)
     assert judged(Usage(10, 1100), never_sent).findings == ("impossible.output_tokens",)

@@ -6,7 +6,6 @@ import json
 import re
 import tomllib
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -303,7 +302,7 @@ def test_the_record_in_readme_is_one_and_what_it_lacks_is_named() -> None:
     shown = json.loads(block[1])
     whole = record(
         outcome=Outcome.TRUNCATED,
-        count=TokenCount(3, "exact", 3, 3, 3),
+        counted=TokenCount(3, "exact", 3, 3, 3),
         prefix=PrefixVerdict(16, 3, inferred=Inferred(0, 0, 2)),
         usage=Usage(3, 4, 0, 1),
         admission=AdmissionVerdict(predicted_ttft_ns=5),
@@ -368,18 +367,18 @@ LINE = Timeline(
     first_token_ns=300 * MS, first_answer_ns=300 * MS, last_token_ns=800 * MS, last_byte_ns=850 * MS, streamed=True,
     token_events=9, choices=1, done=True,
 )  # fmt: skip
-PLAIN = replace(
-    LINE, head_ns=850 * MS, first_byte_ns=850 * MS, first_token_ns=None, first_answer_ns=None, last_token_ns=None,
+PLAIN = LINE._replace(
+    head_ns=850 * MS, first_byte_ns=850 * MS, first_token_ns=None, first_answer_ns=None, last_token_ns=None,
     streamed=False, token_events=0, choices=0,
 )  # fmt: skip
 LINES = (
     LINE,
     PLAIN,
-    replace(PLAIN, finish="load"),
-    replace(LINE, first_answer_ns=500 * MS),  # thinks, then answers
-    replace(LINE, last_token_ns=300 * MS, token_events=1),
-    replace(LINE, head_ns=300 * MS),
-    replace(LINE, choices=2),
+    PLAIN._replace(finish="load"),
+    LINE._replace(first_answer_ns=500 * MS),  # thinks, then answers
+    LINE._replace(last_token_ns=300 * MS, token_events=1),
+    LINE._replace(head_ns=300 * MS),
+    LINE._replace(choices=2),
 )
 EVIDENCE = (
     Evidence(),
@@ -397,7 +396,7 @@ REPORTS: dict[str, tuple[EngineReport, ...]] = {
         EngineReport(source="ollama.durations", total_ns=890 * MS, load_ns=400 * MS, prefill_ns=50 * MS,
                      decode_ns=400 * MS),
     ),
-    "llamacpp": (TIMINGS, replace(TIMINGS, covers_all=False)),
+    "llamacpp": (TIMINGS, TIMINGS._replace(covers_all=False)),
     "vllm": (EngineReport(source="vllm.metrics", queue_ns=20 * MS, prefill_ns=150 * MS, decode_ns=480 * MS),),
     "sglang": (
         EngineReport(source="sglang.meta_info", frontend_ns=5 * MS, queue_ns=20 * MS, prefill_ns=150 * MS,
@@ -415,7 +414,7 @@ def exchanges(engine: str) -> Iterator[Finished]:
         LINES, (None, *REPORTS[engine]), EVIDENCE, (1, 2), outcomes, kinds, versions
     ):
         facts = RequestFacts("openai", kind, "inference", stream=line.streamed, prompts=prompts)
-        told = replace(evidence, kind=engine, version=version)
+        told = evidence._replace(kind=engine, version=version)
         yield Finished("r", "e", facts, outcome, 200, timeline=line, evidence=told, report=report)
 
 

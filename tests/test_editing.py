@@ -275,8 +275,8 @@ def test_reuse_is_foretold_and_settled_in_the_engines_own_tokens_at_one_round_tr
     assert second is not None
     assert (first.tokens, first.expected) == (40, 0)
     assert (second.tokens, second.expected, second.infinite) == (40, 32, 32)
-    assert [record.count.how for record in house.records if record.count] == ["exact", "exact"]
-    assert [record.count.n for record in house.records if record.count] == [40, 40]
+    assert [record.counted.how for record in house.records if record.counted] == ["exact", "exact"]
+    assert [record.counted.n for record in house.records if record.counted] == [40, 40]
 
 
 def test_where_the_tokenizer_is_silent_our_rendering_foretells_and_the_answer_settles() -> None:
@@ -287,7 +287,7 @@ def test_where_the_tokenizer_is_silent_our_rendering_foretells_and_the_answer_se
     assert second is not None
     assert (first.tokens, second.tokens, second.infinite) == (40, 40, 32)
     assert (second.expected or 0) < 32
-    assert [record.count.how for record in house.records if record.count] == ["estimated", "estimated"]
+    assert [record.counted.how for record in house.records if record.counted] == ["estimated", "estimated"]
     assert [record.timeline.dispatched_ns for record in house.records] == [2_000 * MS, 2_000 * MS]
 
 

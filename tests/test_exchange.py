@@ -93,8 +93,8 @@ def test_the_record_knows_the_count_and_the_verdict_and_no_prompt() -> None:
     limit = {"name": "r", "mode": "observe", "max_output_tokens": 1}
     house, _ = asked(WHOLE, simple_request(chat(stream=True, max_tokens=9)), limit=[limit])
     (record,) = house.records
-    assert record.count is not None
-    assert record.count.how == "estimated"
+    assert record.counted is not None
+    assert record.counted.how == "estimated"
     assert (record.admission.mode, record.admission.reason) == ("observe", "output_too_long")
     assert record.facts.prompt is None
     assert (record.facts.model, record.facts.stream) == ("m1", True)
@@ -138,7 +138,7 @@ def test_a_fault_in_making_numbers_spoils_a_number_and_no_request(method: str) -
         house, answer = run(main)
     (record,) = house.records
     assert (answer.status, record.outcome) == (200, Outcome.COMPLETED)
-    assert (record.count is None) == (method == "count")
+    assert (record.counted is None) == (method == "count")
     assert [(entry["request"], entry["error"]) for entry in logs] == [(record.id, "ValueError")]
     assert SECRET not in json.dumps(logs)
     assert house.leftovers() == []

@@ -18,13 +18,13 @@ def series(gaps: list[int], fold_every: int) -> Series:
 
 def test_no_gap_is_all_zero() -> None:
     gaps = Series(7).gaps(3)
-    assert (gaps.choice, gaps.count, gaps.total_ns, gaps.p50_ns, gaps.p99_ns, gaps.max_ns) == (3, 0, 0, 0, 0, 0)
+    assert (gaps.choice, gaps.number, gaps.total_ns, gaps.p50_ns, gaps.p99_ns, gaps.max_ns) == (3, 0, 0, 0, 0, 0)
 
 
 def test_percentiles_of_few_gaps_are_exact_by_nearest_rank() -> None:
     slow_ones = ([30 * MS] * 49 + [3500 * MS]) * 2
     gaps = series(slow_ones, EXACT_GAPS).gaps(0)
-    assert (gaps.count, gaps.p50_ns, gaps.p99_ns, gaps.max_ns) == (100, 30 * MS, 3500 * MS, 3500 * MS)
+    assert (gaps.number, gaps.p50_ns, gaps.p99_ns, gaps.max_ns) == (100, 30 * MS, 3500 * MS, 3500 * MS)
     assert gaps.total_ns == 9940 * MS
 
 
@@ -35,7 +35,7 @@ def test_folded_gaps_keep_exact_sums_and_percentiles_within_three_percent(
     ordered = sorted(some * repeat)
     count = len(ordered)
     folded = series(some * repeat, fold_every).gaps(0)
-    assert (folded.count, folded.total_ns, folded.max_ns) == (count, sum(ordered), ordered[-1])
+    assert (folded.number, folded.total_ns, folded.max_ns) == (count, sum(ordered), ordered[-1])
     for got, percent in ((folded.p50_ns, 50), (folded.p99_ns, 99)):
         true = ordered[-(-percent * count // 100) - 1]
         assert abs(got - true) <= 0.03 * true

@@ -6,13 +6,14 @@ from typing import get_args
 import pytest
 
 from proxy.messages import EngineState, Hello, Message, Pulse
+from tests.support.records import frozen
 
 KINDS = get_args(Message)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_a_message_is_frozen_and_slotted(kind: type) -> None:
-    assert kind.__dataclass_params__.frozen  # type: ignore[attr-defined]
+    assert frozen(kind)
     assert "__slots__" in vars(kind)
 
 

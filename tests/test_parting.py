@@ -1,7 +1,6 @@
 """What follows an exchange's end. (Swaps, samples and inferred figures are in test_app and test_auditing.)"""
 
 import asyncio
-from dataclasses import replace
 
 from proxy.events import Said
 from proxy.fleet import Engine
@@ -37,7 +36,7 @@ def test_a_record_that_waits_for_nothing_leaves_at_once() -> None:
 
 def test_a_long_load_beside_another_model_is_looked_at_first_and_the_record_leaves_whatever_is_seen() -> None:
     loaded = EngineReport(source="ollama.durations", load_ns=LONG_LOAD_NS)
-    done = replace(finished(), report=loaded, evidence=Evidence("ollama", others_done_ns=1))
+    done = finished()._replace(report=loaded, evidence=Evidence("ollama", others_done_ns=1))
     assert left(done, rivals=frozenset({"other"})) == ([], [done])  # the engine has no such page
-    quick = replace(done, report=replace(loaded, load_ns=LONG_LOAD_NS - 1))
+    quick = done._replace(report=loaded._replace(load_ns=LONG_LOAD_NS - 1))
     assert left(quick, rivals=frozenset({"other"}))[0] == [quick]

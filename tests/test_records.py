@@ -1,23 +1,29 @@
 """The records are facts: frozen, slotted, explained, and unknown until somebody knows."""
 
 import ast
-import dataclasses
 import inspect
+from enum import StrEnum
 from pathlib import Path
 
 import pytest
 
 from proxy import records
 from proxy.records import PHASES, AdmissionVerdict, Class, Evidence, Outcome, Phase, PhaseBreakdown, Timeline, Usage
+from tests.support.records import frozen
 
-RECORDS = [it for _, it in inspect.getmembers(records, inspect.isclass) if dataclasses.is_dataclass(it)]
+RECORDS = [it for _, it in inspect.getmembers(records, inspect.isclass) if frozen(it) is not None]
 
 
 @pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.__name__)
 def test_a_record_is_frozen_and_slotted(record: type) -> None:
-    assert record.__dataclass_params__.frozen  # type: ignore[attr-defined]
+    assert frozen(record)
     assert "__slots__" in vars(record)
     assert record.__doc__
+
+
+def test_there_is_no_other_class_than_records_and_enumerations() -> None:
+    own = [it for _, it in inspect.getmembers(records, inspect.isclass) if it.__module__ == records.__name__]
+    assert {it for it in own if not issubclass(it, StrEnum)} == set(RECORDS)
 
 
 def test_nothing_is_unknown_by_a_number() -> None:
@@ -30,7 +36,7 @@ def test_nothing_is_unknown_by_a_number() -> None:
 
 
 def test_a_timeline_knows_only_what_it_was_told() -> None:
-    marks = [field.name for field in dataclasses.fields(Timeline) if field.name.endswith("_ns")]
+    marks = [name for name in Timeline._fields if name.endswith("_ns")]
     line = Timeline(at_s=1.0, total_ns=5)
     assert {name for name in marks if getattr(line, name) not in (None, 0)} == {"total_ns"}
 
@@ -55,7 +61,7 @@ def test_facts_without_the_prompt_keep_all_else() -> None:
     facts = records.RequestFacts(
         "openai", "chat", "inference", "m", True, 2, 3, 4, True, (("num_ctx", "1"),), records.Prompt()
     )
-    assert facts.promptless() == dataclasses.replace(facts, prompt=None)
+    assert facts.promptless() == facts._replace(prompt=None)
 
 
 def test_a_record_holds_a_name_of_bounded_length() -> None:

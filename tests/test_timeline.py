@@ -90,7 +90,7 @@ def test_events_of_one_read_share_its_stamp() -> None:
     for _ in range(3):
         recorder.event(10 * MS, TOKEN)
     line = recorder.end(11 * MS)
-    assert (line.reads, line.token_events, line.gaps[0].count, line.gaps[0].max_ns) == (1, 3, 2, 0)
+    assert (line.reads, line.token_events, line.gaps[0].number, line.gaps[0].max_ns) == (1, 3, 2, 0)
     assert unpack_stamps(line.stamps) == [10 * MS] * 3
 
 
@@ -161,18 +161,18 @@ def test_gaps_belong_to_one_choice() -> None:
     for at, choices in ((10, (0,)), (15, (1,)), (20, (0,)), (40, (0, 1))):
         recorder.event(at * MS, Event(tokens=choices))
     first, second = recorder.end(50 * MS).gaps
-    assert (first.choice, first.count, first.total_ns, first.p50_ns, first.max_ns) == (0, 2, 30 * MS, 10 * MS, 20 * MS)
-    assert (second.choice, second.count, second.total_ns, second.max_ns) == (1, 1, 25 * MS, 25 * MS)
+    assert (first.choice, first.number, first.total_ns, first.p50_ns, first.max_ns) == (0, 2, 30 * MS, 10 * MS, 20 * MS)
+    assert (second.choice, second.number, second.total_ns, second.max_ns) == (1, 1, 25 * MS, 25 * MS)
 
 
 def test_one_token_has_no_gap() -> None:
     (gaps,) = stream([5]).gaps
-    assert (gaps.count, gaps.total_ns, gaps.p50_ns, gaps.p99_ns, gaps.max_ns) == (0, 0, 0, 0, 0)
+    assert (gaps.number, gaps.total_ns, gaps.p50_ns, gaps.p99_ns, gaps.max_ns) == (0, 0, 0, 0, 0)
 
 
 def test_a_stream_that_fills_the_last_fold_exactly_is_counted_whole() -> None:
     line = stream([float(at) for at in range(3, 3 + 3 * 256)])
-    assert (line.token_events, line.gaps[0].count) == (768, 767)
+    assert (line.token_events, line.gaps[0].number) == (768, 767)
 
 
 def test_stamps_are_kept_up_to_their_limit() -> None:

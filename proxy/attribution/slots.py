@@ -51,7 +51,7 @@ def part(evidence: Evidence, residual_ns: int, before_ns: int = 0, tokens: int =
 
 def prompt_tokens(finished: Finished) -> int:
     """The prompt's size, as the engine says, else as we counted it."""
-    usage, count = finished.usage, finished.count
+    usage, count = finished.usage, finished.counted
     if usage is not None and usage.prompt_tokens is not None:
         return usage.prompt_tokens
     return 0 if count is None else count.n
@@ -59,4 +59,4 @@ def prompt_tokens(finished: Finished) -> int:
 
 def was_cut(finished: Finished) -> bool:
     """The engine read fewer tokens than there can be in the prompt."""
-    return finished.count is not None and finished.count.low > prompt_tokens(finished)
+    return finished.counted is not None and finished.counted.low > prompt_tokens(finished)

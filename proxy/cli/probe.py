@@ -185,7 +185,7 @@ def _prompt(words: int) -> str:
 def _prompt_tokens(finished: Finished) -> int:
     if finished.usage is not None and finished.usage.prompt_tokens:
         return finished.usage.prompt_tokens
-    return finished.count.n if finished.count is not None and finished.count.n else 0
+    return finished.counted.n if finished.counted is not None and finished.counted.n else 0
 
 
 async def _post(app: DataApp, path: str, body: bytes) -> bytes:

@@ -4,7 +4,7 @@ Sans-IO: time is an argument, in nanoseconds. Call `ended` when the engine's ans
 has read it.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from proxy.engines.runners import Runner, Runners
 from proxy.records import Evidence, RequestFacts
@@ -99,8 +99,7 @@ class InFlight:
         for other in self._flights.values():
             if other.place > flight.place:
                 _saw_end(other, flight, t, slots)
-        return replace(
-            self.runners.evidence(flight.runner),
+        return self.runners.evidence(flight.runner)._replace(
             ahead=flight.ahead,
             contended_ns=_contended(flight, t, slots),
             others_done_ns=_since(flight, flight.others_done),

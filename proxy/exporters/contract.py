@@ -74,7 +74,7 @@ def to_dict(record: RequestRecord) -> dict[str, Any]:
         "blocked_s": timeline.blocked_ns / SECOND_NS,
         "phases": {phase.name: _phase(phase) for phase in breakdown.phases},
         "rates": {"prefill": breakdown.prefill_rate, "decode": breakdown.decode_rate},
-        "tokens": _tokens(finished.usage, finished.report, finished.count),
+        "tokens": _tokens(finished.usage, finished.report, finished.counted),
         "admission": _admission(finished.admission),
         "findings": list(record.findings),
     }

@@ -170,8 +170,8 @@ class Series:
         if cached is not None and prompt is not None:
             self._add("cached_tokens", labels, cached)
             self._add("cache_known_prompt_tokens", labels, prompt)
-        if finished.count is not None and prompt and "context_truncated" not in record.findings:
-            self.count_error.observe((finished.count.how,), abs(finished.count.n - prompt) / prompt)
+        if finished.counted is not None and prompt and "context_truncated" not in record.findings:
+            self.count_error.observe((finished.counted.how,), abs(finished.counted.n - prompt) / prompt)
         if finished.outcome is Outcome.COMPLETED and finished.facts.route == "inference":
             engine = labels[:1]
             self._add("cache_unknown_requests", engine, cached is None)

@@ -156,7 +156,7 @@ class SqliteExporter:
 def to_row(record: RequestRecord) -> Row:
     """The record's columns, in the order of COLUMNS."""
     finished, breakdown = record.finished, record.breakdown
-    facts, timeline, usage, count = finished.facts, finished.timeline, finished.usage, finished.count
+    facts, timeline, usage, count = finished.facts, finished.timeline, finished.usage, finished.counted
     phases = {phase.name: phase.ns / SECOND_NS for phase in breakdown.phases}
     longest = max((gaps.max_ns for gaps in timeline.gaps), default=None)
     return (

@@ -13,14 +13,14 @@ def token_gaps(timeline: Timeline) -> list[tuple[int, int]]:
     at the median, one at the maximum, the rest at what keeps the sum.
     """
     stamps = unpack_stamps(timeline.stamps) if len(timeline.gaps) == 1 else []
-    if stamps and len(stamps) == timeline.gaps[0].count + 1:
+    if stamps and len(stamps) == timeline.gaps[0].number + 1:
         return [(later - earlier, 1) for earlier, later in pairwise(stamps)]
-    return [pair for gaps in timeline.gaps if gaps.count for pair in _unfold(gaps)]
+    return [pair for gaps in timeline.gaps if gaps.number for pair in _unfold(gaps)]
 
 
 def _unfold(gaps: Gaps) -> list[tuple[int, int]]:
-    half = gaps.count // 2
-    rest = gaps.count - half - 1
+    half = gaps.number // 2
+    rest = gaps.number - half - 1
     pairs = [(gaps.p50_ns, half), (gaps.max_ns, 1)]
     if rest:
         left = (gaps.total_ns - gaps.p50_ns * half - gaps.max_ns) // rest

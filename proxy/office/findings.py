@@ -27,7 +27,7 @@ def cold_load(finished: Finished, breakdown: PhaseBreakdown) -> bool:
 
 def context_truncated(finished: Finished, breakdown: PhaseBreakdown) -> bool:
     """The engine read far fewer prompt tokens than were sent, and said nothing."""
-    usage, count, evidence = finished.usage, finished.count, finished.evidence
+    usage, count, evidence = finished.usage, finished.counted, finished.evidence
     if evidence.kind != "ollama" or count is None or usage is None or usage.prompt_tokens is None:
         return False
     if (evidence.version or "").startswith(FRESH_ONLY) and evidence.version != "0.0.0":  # 0.0.0: a build of unknown age

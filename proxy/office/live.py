@@ -118,7 +118,7 @@ def _safe(text: str) -> str:
 
 def _tokens(finished: Finished) -> str:
     """Prompt and output tokens; our own count of the prompt, with `~`, where the engine said nothing."""
-    usage, count = finished.usage, finished.count
+    usage, count = finished.usage, finished.counted
     prompt = f"{usage.prompt_tokens:,}" if usage is not None and usage.prompt_tokens is not None else None
     if prompt is None:
         prompt = f"~{count.n:,}" if count is not None else "?"

@@ -6,7 +6,6 @@ The vocabulary is loaded when the first prompt comes: an office without an audit
 import asyncio
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Mapping
-from dataclasses import replace
 from statistics import median
 from typing import Any
 
@@ -62,7 +61,7 @@ class Research:
         family = self._names.pop((finished.id, finished.timeline.at_s, finished.engine), None)
         if family is None or finished.prefix is None:
             return finished
-        return replace(finished, prefix=replace(finished.prefix, family=family))
+        return finished._replace(prefix=finished.prefix._replace(family=family))
 
     def export(self, record: RequestRecord) -> None:
         """How fast its engine read this prompt."""

@@ -5,7 +5,7 @@ waited for, LIMIT_NS at most. What comes later is counted, never applied: a reco
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from proxy.records import EngineReport, Finished
 
@@ -57,7 +57,7 @@ class SettlingRoom:
         if waiting is None or source not in waiting.missing:
             self.late += 1
             return []
-        waiting.finished = replace(waiting.finished, report=report)
+        waiting.finished = waiting.finished._replace(report=report)
         waiting.missing -= {source}
         return [] if waiting.missing else [self._waiting.pop(id).finished]
 

@@ -8,7 +8,6 @@ first: `strange` names them, `learn` takes their tokens.
 
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 from proxy.events import Said
 from proxy.prefixes.caches import Cache, Reading, Texts, replicas_of
@@ -76,7 +75,7 @@ class Audit:
         if not reading.begun:
             reading.begun = True
             repeated = self._texts.repeated(reading, max(reading.sight.infinite, reading.sight.elsewhere))
-            reading.sight = replace(reading.sight, repeated=repeated)
+            reading.sight = reading.sight._replace(repeated=repeated)
             self._cache.begin(reading)
         return reading.verdict
 
@@ -131,7 +130,7 @@ class Audit:
         if prompt.ids:
             return [chains.of_ids(root, ids) for ids in prompt.ids]
         if len(prompt.texts) > 1:
-            return [chains.chain(root, render(replace(prompt, texts=(text,)))) for text in prompt.texts]
+            return [chains.chain(root, render(prompt._replace(texts=(text,)))) for text in prompt.texts]
         return [chains.chain(root, segments)]
 
     def _sight(self, reading: Reading, repeated: int = 0) -> Sight:

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from proxy.events import Said
 from proxy.prefixes.canon import Encode, Segment
@@ -26,8 +26,7 @@ UNFILLED = 1
 """Blocks that hold nothing to find: the last one of a prompt is seldom full, and is the first to be taken again."""
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
+class Look(NamedTuple):
     """A request's prompts as one engine's cache sees them, in tokens."""
 
     resident: int

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from struct import iter_unpack
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from proxy.prefixes.canon import LINE, Encode, Segment
 
@@ -65,8 +65,7 @@ class Generations(Generic[V]):
             self._old, self._young, self._weight = self._young, {}, 0
 
 
-@dataclass(frozen=True, slots=True)
-class Chain:
+class Chain(NamedTuple):
     """The blocks of a prompt."""
 
     keys: Sequence[int]

@@ -13,7 +13,7 @@ Unknown is not zero: a request whose engine does not say is counted apart, with 
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from proxy.records import PrefixVerdict
 
@@ -35,8 +35,7 @@ TEMPLATE = 64
 template writes by itself (20 to 40 tokens of a system message that nobody sent, in Qwen's, SmolLM2's, Llama's)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sight:
+class Sight(NamedTuple):
     """What is known of one prompt's tokens when it is dispatched."""
 
     tokens: int

@@ -9,8 +9,8 @@ the others, and prompts put aside in host memory when a slot is taken for anothe
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import takewhile
+from typing import NamedTuple
 
 from proxy.prefixes.chains import TOKEN, Chain
 
@@ -31,8 +31,7 @@ SAVED_TOKENS = 262_144
 """Tokens of prompts kept in host memory; llama.cpp limits bytes (8 GiB), which is this much for common models."""
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
+class Look(NamedTuple):
     """What a cache has of a prompt, in tokens."""
 
     resident: int

@@ -1,6 +1,5 @@
 """Anthropic's messages, as vLLM, Ollama and llama.cpp speak them. Thinking blocks are reasoning."""
 
-from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -57,7 +56,7 @@ _SAID = Shape(Said)
 def read_request(found: RequestFacts, asked: dict[str, Any]) -> RequestFacts:
     """What a body of Anthropic asks for."""
     prompt = chat_prompt(asked, asked.get("system"))
-    return replace(found, max_output=output_limit(asked.get("max_tokens")), prompt=prompt)
+    return found._replace(max_output=output_limit(asked.get("max_tokens")), prompt=prompt)
 
 
 _ERROR_TYPES = {

@@ -1,6 +1,5 @@
 """llama.cpp's native completion and infill. Several prompts give several results: a list, or events by index."""
 
-from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -38,8 +37,7 @@ def read_request(found: RequestFacts, asked: dict[str, Any]) -> RequestFacts:
     prompt, prompts = infill_prompt(asked), 1
     if found.kind != "infill":
         prompt, prompts = raw_prompt(first_given(asked, *(EMBEDDED if found.kind == "embed" else ("prompt",))))
-    return replace(
-        found,
+    return found._replace(
         n=choice_count(asked.get("n_cmpl", asked.get("n"))),
         prompts=prompts,
         max_output=output_limit(*map(asked.get, OUTPUT_LIMITS)),

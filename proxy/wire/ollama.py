@@ -1,6 +1,5 @@
 """Ollama's generate, chat and embed, its progress lines, and look-alikes without counters."""
 
-from dataclasses import replace
 from typing import Any
 
 from proxy.errors import ProxyError
@@ -38,7 +37,7 @@ def read_request(found: RequestFacts, asked: dict[str, Any]) -> RequestFacts:
     else:
         prompt, prompts = raw_prompt(first_given(asked, *EMBEDDED))
     limit = output_limit(mapping(asked.get("options")).get("num_predict"))
-    return replace(found, prompts=prompts, max_output=limit, prompt=prompt)
+    return found._replace(prompts=prompts, max_output=limit, prompt=prompt)
 
 
 def render_error(error: ProxyError, status: int) -> dict[str, Any]:

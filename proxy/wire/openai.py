@@ -4,7 +4,6 @@ Usage may ride on any chunk, also one that has a choice. Reasoning comes as `rea
 `thinking`. vLLM's `metrics`, llama.cpp's `timings` and SGLang's `meta_info` are read where they stand.
 """
 
-from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -144,8 +143,7 @@ OUTPUT_LIMITS = ("max_completion_tokens", "max_tokens", "n_predict")
 def read_request(found: RequestFacts, asked: dict[str, Any]) -> RequestFacts:
     """What a body of OpenAI asks for."""
     prompt, prompts = _prompt(found.kind, asked)
-    return replace(
-        found,
+    return found._replace(
         n=choice_count(asked.get("n")),
         prompts=prompts,
         max_output=output_limit(*map(asked.get, OUTPUT_LIMITS)),

@@ -1,6 +1,5 @@
 """Answers that are not read: sizes and times are all that is known of them. And refusals, which all dialects have."""
 
-from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -19,9 +18,9 @@ def read_request(found: RequestFacts, asked: dict[str, Any]) -> RequestFacts:
     if chats:
         several = sum(isinstance(each, list) for each in items(asked.get("messages")))
         prompt = chat_prompt({**asked, "messages": [message for chat in chats for message in chat]})
-        return replace(found, prompts=max(several, 1), prompt=prompt)
+        return found._replace(prompts=max(several, 1), prompt=prompt)
     prompt, prompts = raw_prompt(first_given(asked, "prompt", "input", "inputs", "text", "token_ids"))
-    return replace(found, prompts=prompts, prompt=None if prompt == Prompt() else prompt)
+    return found._replace(prompts=prompts, prompt=None if prompt == Prompt() else prompt)
 
 
 class Passthrough:

@@ -1,7 +1,6 @@
 """A request body, read into facts. Never raises, whatever the body is; it goes to the engine as it came."""
 
 import zlib
-from dataclasses import replace
 from typing import Any
 
 from proxy.records import RequestFacts
@@ -53,7 +52,7 @@ def read_facts(route: Route, content_type: str, body: bytes, *, closely: bool = 
         plain = _plain(found, content_type, body)
         asked = _object(plain)
         if (name := respelt(asked)) is not None:
-            return replace(found, unread=SPELT.format(name))
+            return found._replace(unread=SPELT.format(name))
         found = RequestFacts(
             route.dialect,
             route.kind,
@@ -64,9 +63,9 @@ def read_facts(route: Route, content_type: str, body: bytes, *, closely: bool = 
         )
         if found.route == "inference":
             found = dialect_of(found.dialect).read_request(found, asked)
-        return replace(found, unread=unclear) if closely and (unclear := _unclear(found.kind, asked, plain)) else found
+        return found._replace(unread=unclear) if closely and (unclear := _unclear(found.kind, asked, plain)) else found
     except (Unreadable, RecursionError) as error:
-        return replace(found, unread=str(error) if isinstance(error, Unreadable) else "it is nested too deeply")
+        return found._replace(unread=str(error) if isinstance(error, Unreadable) else "it is nested too deeply")
 
 
 def expects_stream(facts: RequestFacts) -> bool:

@@ -1,6 +1,5 @@
 """OpenAI's Responses, as vLLM, Ollama and llama.cpp speak them."""
 
-from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -41,7 +40,7 @@ def read_request(found: RequestFacts, asked: dict[str, Any]) -> RequestFacts:
     """What a body of Responses asks for."""
     names = tuple([name for name in ("max_output_tokens", *OUTPUT_LIMITS) if asked.get(name) is not None])
     limit = output_limit(*map(asked.get, names))
-    return replace(found, max_output=limit, prompt=responses_prompt(asked), output_names=names)
+    return found._replace(max_output=limit, prompt=responses_prompt(asked), output_names=names)
 
 
 class Responses:

@@ -7,7 +7,7 @@ route that nobody knows is never open by mistake.
 Routes as of vLLM 0.33, Ollama 0.33, llama.cpp b10434 and SGLang 0.5.23.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 INFERENCE: dict[str, tuple[str, str]] = {
     "/v1/chat/completions": ("openai", "chat"),
@@ -91,8 +91,7 @@ _NOT_OLLAMA = ("/api/v0/", "/api/v1/", "/api/extra/")
 _LOOKS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
+class Route(NamedTuple):
     """What a path asks for."""
 
     dialect: str

@@ -1,6 +1,5 @@
 """SGLang's native generate. Text is cumulative unless the server says otherwise; counts are in `meta_info`."""
 
-from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -35,8 +34,7 @@ def read_request(found: RequestFacts, asked: dict[str, Any]) -> RequestFacts:
     sampling = asked.get("sampling_params")
     several = objects(sampling) or [mapping(sampling)]
     prompt, prompts = raw_prompt(first_given(asked, "text", "input_ids"))
-    return replace(
-        found,
+    return found._replace(
         n=choice_count(several[0].get("n")),
         prompts=prompts,
         max_output=output_limit(*(each.get("max_new_tokens") for each in several)),

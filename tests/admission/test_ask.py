@@ -1,5 +1,3 @@
-from dataclasses import replace
-
 from proxy.admission.ask import OTHERS, ask
 from proxy.admission.names import LONGEST
 from proxy.records import Prompt, RequestFacts, TokenCount
@@ -18,18 +16,18 @@ def test_a_prompt_that_was_not_counted_weighs_nothing() -> None:
 
 
 def test_a_prompt_that_cannot_be_read_weighs_by_its_bytes() -> None:
-    asked = ask(replace(FACTS, body_bytes=1_600), None, tenant=None)
+    asked = ask(FACTS._replace(body_bytes=1_600), None, tenant=None)
     assert (asked.low, asked.n) == (100, 400)
 
 
 def test_a_prompt_that_could_be_read_and_is_not_counted_weighs_nothing() -> None:
-    asked = ask(replace(FACTS, body_bytes=1_600, prompt=Prompt(texts=("a",))), None, tenant=None)
+    asked = ask(FACTS._replace(body_bytes=1_600, prompt=Prompt(texts=("a",))), None, tenant=None)
     assert (asked.low, asked.n) == (0, 0)
 
 
 def test_a_body_that_is_not_read_for_certain_may_mean_any_model() -> None:
-    assert not ask(replace(FACTS, body_bytes=9), None, tenant=None).nameless
-    asked = ask(replace(FACTS, body_bytes=9, unread="it has `model` twice"), None, tenant=None)
+    assert not ask(FACTS._replace(body_bytes=9), None, tenant=None).nameless
+    asked = ask(FACTS._replace(body_bytes=9, unread="it has `model` twice"), None, tenant=None)
     assert (asked.nameless, asked.unread) == (True, "it has `model` twice")
 
 
@@ -39,7 +37,7 @@ def test_a_body_that_passes_unread_may_mean_any_model() -> None:
 
 def test_models_that_are_not_listed_are_counted_as_one_and_long_names_by_a_short_one() -> None:
     def counted(model: str | None) -> str:
-        return ask(replace(FACTS, model=model), None, tenant=None, listed=lambda name: name != "made-up").counted
+        return ask(FACTS._replace(model=model), None, tenant=None, listed=lambda name: name != "made-up").counted
 
     assert [counted("Library/M1:latest"), counted("made-up"), counted(None)] == ["m1", OTHERS, ""]
     assert len(counted("m" * 4_096)) == LONGEST

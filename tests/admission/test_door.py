@@ -2,7 +2,7 @@ import asyncio
 import json
 import time
 from collections.abc import Coroutine
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import pytest
@@ -246,13 +246,13 @@ def test_made_up_models_share_a_counter_where_the_engine_lists_its_own() -> None
         models = ("M1:latest", "other")
         engine = door.at("gpu-1", lambda model: None, models=lambda: models)
         await admit(engine)
-        await admit(engine, facts=replace(FACTS, model="other"))
-        await admit(engine, facts=replace(FACTS, model="made-up"))
+        await admit(engine, facts=FACTS._replace(model="other"))
+        await admit(engine, facts=FACTS._replace(model="made-up"))
         for model in ("m1", "library/m1", "other", "made-up", "made-up-2"):
             with pytest.raises(Shed):
-                await admit(engine, facts=replace(FACTS, model=model))
+                await admit(engine, facts=FACTS._replace(model=model))
         models = ("made-up-2",)
-        await admit(engine, facts=replace(FACTS, model="made-up-2"))
+        await admit(engine, facts=FACTS._replace(model="made-up-2"))
 
     run(main)
 
@@ -269,7 +269,7 @@ def test_an_engine_with_one_model_that_answers_to_any_name_passes_no_rule_by() -
                 "gpu-1", lambda model: windows.get(model or ""), models=lambda: models, any_name=lambda: any_name
             )
 
-        made_up = replace(FACTS, model="gpt-4")
+        made_up = FACTS._replace(model="gpt-4")
         with pytest.raises(PromptTooLong):
             await admit(at("smol-1"), facts=made_up)
         await admit(at("smol-1", any_name=False), facts=made_up)
@@ -294,7 +294,7 @@ def test_a_limit_of_the_output_that_the_engine_does_not_heed_is_none() -> None:
 
 
 def test_what_cannot_be_read_for_certain_is_refused_where_it_is_judged_and_passes_elsewhere() -> None:
-    unread = replace(FACTS, unread="it has `options` twice", body_bytes=9)
+    unread = FACTS._replace(unread="it has `options` twice", body_bytes=9)
 
     async def main(loop: VirtualLoop) -> None:
         door, engine = doors(loop, Rule("r", max_prompt_tokens=10**6, kinds=("chat",)))
@@ -302,7 +302,7 @@ def test_what_cannot_be_read_for_certain_is_refused_where_it_is_judged_and_passe
         with pytest.raises(BadRequest, match="`options` twice") as refused:
             await admit(engine, facts=unread)
         assert refused.value.verdict == AdmissionVerdict("shed", "unreadable", "r.max_prompt_tokens", "enforce")
-        await admit(engine, facts=replace(unread, kind="embed"))
+        await admit(engine, facts=unread._replace(kind="embed"))
         other, free = doors(loop, Rule("r", requests_per_minute=5))
         assert not other.looks_closely
         await admit(free, facts=unread)

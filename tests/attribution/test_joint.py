@@ -1,5 +1,3 @@
-from dataclasses import replace
-
 from proxy.attribution.joint import since_dispatch
 from proxy.records import Gaps, Outcome, Timeline, Usage
 from tests.attribution.made import line, phases, split
@@ -24,8 +22,7 @@ def test_all_output_in_one_event_hides_the_end_of_prefill() -> None:
 def test_output_that_was_held_back_hides_the_end_of_prefill() -> None:
     at_once = line(2010, first_token=2000, token_events=50)
     assert phases(split("openai", at_once, None, Usage(5, 50))) == {"engine": 2000, "delivery": 10}
-    bursts = replace(
-        line(2010, first_token=2000, last_token=2005, token_events=50),
+    bursts = line(2010, first_token=2000, last_token=2005, token_events=50)._replace(
         gaps=(Gaps(0, 49, 5_000_000, 0, 5_000_000, 5_000_000, lead=25, moments=2),),
     )
     assert phases(split("openai", bursts, None, Usage(5, 50))) == {"engine": 2005, "delivery": 5}

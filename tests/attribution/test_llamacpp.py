@@ -1,5 +1,3 @@
-from dataclasses import replace
-
 from proxy.attribution.ladder import attribute
 from proxy.records import Class, Usage
 from tests.attribution.made import finished, line, phases, report, split
@@ -46,7 +44,7 @@ def test_a_stream_that_was_held_back_is_as_good_as_none() -> None:
     at_once = line(3000, head=2990, first_token=2990, token_events=50)
     assert phases(split("llamacpp", at_once, SAID, Usage(5, 50))) == {"queue": 2100, "prefill": 400, "decode": 500}
     assert phases(split("llamacpp", at_once, None, Usage(5, 50))) == {"engine": 2990, "delivery": 10}
-    after_its_head = replace(at_once, head_ns=90_000_000)
+    after_its_head = at_once._replace(head_ns=90_000_000)
     found = phases(split("llamacpp", after_its_head, SAID, Usage(5, 50)))
     assert found == {"queue": 90, "prefill": 400, "decode": 500, "delivery": 10, "unattributed": 2000}
     found = phases(split("llamacpp", after_its_head, None, Usage(5, 50)))

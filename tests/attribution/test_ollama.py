@@ -1,5 +1,3 @@
-from dataclasses import replace
-
 import pytest
 
 from proxy.attribution.ladder import attribute
@@ -82,7 +80,7 @@ def test_half_a_second_of_front_end_says_that_it_may_be_a_wait() -> None:
 def test_a_chat_that_is_cut_may_be_rendered_for_seconds() -> None:
     said = ollama(total=3990, load=5, prefill=400, decode=500)
     count = TokenCount(9000, "estimated", 8000, 10_000, 9000)
-    cut = replace(finished("ollama", line(4000), said, Usage(2050, 9), slots=1), count=count)
+    cut = finished("ollama", line(4000), said, Usage(2050, 9), slots=1)._replace(counted=count)
     assert phases(attribute(cut))["frontend"] == 3085
 
 

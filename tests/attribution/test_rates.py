@@ -1,5 +1,3 @@
-from dataclasses import replace
-
 import pytest
 
 from proxy.attribution.ladder import attribute
@@ -93,8 +91,7 @@ def test_reasoning_in_the_text_counts() -> None:
 
 def test_an_answer_that_was_held_back_shows_no_speed() -> None:
     """Fifty tokens in two bursts, 5 ms apart, after two seconds."""
-    bursts = replace(
-        line(2010, first_token=2000, last_token=2005, token_events=50),
+    bursts = line(2010, first_token=2000, last_token=2005, token_events=50)._replace(
         gaps=(Gaps(0, 49, 5 * MS, 0, 5 * MS, 5 * MS, lead=25, moments=2),),
     )
     breakdown = split("openai", bursts, None, Usage(10, 50))
@@ -105,7 +102,7 @@ def test_no_time_per_token_is_shorter_than_any_engine_takes() -> None:
     stream = line(300, first_token=100, last_token=190, token_events=10)
     mad = split("openai", stream, None, Usage(6, 2**53))
     assert (mad.tpot_ns, mad.decode_rate) == (None, None)
-    counted = replace(stream, first_event_tokens=2**52)
+    counted = stream._replace(first_event_tokens=2**52)
     assert split("openai", counted, None, Usage(6, 2**53)).tpot_ns is None
 
 

@@ -1,4 +1,3 @@
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -20,7 +19,7 @@ def stream(*moments: int, apart_ms: float = 20, **more: Any) -> Timeline:
             series.recent.append(gap)
             series.last += gap
     made = line(2000, head=5, first_token=1000, last_token=series.last / MS, token_events=sum(moments))
-    return replace(made, gaps=(series.gaps(0),), **more)
+    return made._replace(gaps=(series.gaps(0),), **more)
 
 
 def told(timeline: Timeline, usage: Usage | None = None, **more: Any) -> Finished:
@@ -85,13 +84,13 @@ def test_an_event_that_says_how_many_tokens_it_holds_is_believed() -> None:
 
 def test_several_choices_speak_at_one_moment() -> None:
     one = stream(*ONE_BY_ONE)
-    two = replace(one, gaps=one.gaps * 2, token_events=80, choices=2)
+    two = one._replace(gaps=one.gaps * 2, token_events=80, choices=2)
     assert starts(told(two, wrote(80)))
     short = stream(1, 1, 1)
-    eight = replace(short, gaps=short.gaps * 8, token_events=24, choices=8)
+    eight = short._replace(gaps=short.gaps * 8, token_events=24, choices=8)
     assert starts(told(eight, wrote(24)))
     burst = stream(20)
-    assert not starts(told(replace(burst, gaps=burst.gaps * 2, token_events=40, choices=2), wrote(40)))
+    assert not starts(told(burst._replace(gaps=burst.gaps * 2, token_events=40, choices=2), wrote(40)))
 
 
 def test_of_an_answer_that_broke_off_the_events_alone_are_known() -> None:

@@ -1,5 +1,3 @@
-from dataclasses import replace
-
 from proxy.attribution.slots import Residual, part, prompt_tokens, was_cut
 from proxy.records import Class, Evidence, TokenCount, Usage
 from tests.attribution.made import finished, line
@@ -44,7 +42,7 @@ def test_a_prompt_that_does_not_fit_may_be_rendered_for_seconds() -> None:
 def test_a_prompt_was_cut_where_the_engine_read_less_than_there_can_be() -> None:
     count = TokenCount(9000, "estimated", 8000, 10_000, 9000)
     for usage, size, cut in ((Usage(2050, 1), 2050, True), (Usage(8500, 1), 8500, False), (None, 9000, False)):
-        done = replace(finished("ollama", line(100), None, usage), count=count)
+        done = finished("ollama", line(100), None, usage)._replace(counted=count)
         assert (prompt_tokens(done), was_cut(done)) == (size, cut)
     assert (prompt_tokens(finished("ollama", line(100))), was_cut(finished("ollama", line(100)))) == (0, False)
 

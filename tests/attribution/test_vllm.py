@@ -1,5 +1,3 @@
-from dataclasses import replace
-
 from proxy.attribution.ladder import attribute
 from proxy.records import Class, Usage
 from tests.attribution.made import finished, line, phases, report, split
@@ -65,7 +63,7 @@ def test_without_metrics_the_role_ends_prefill_where_all_output_comes_at_once() 
 def test_a_head_that_leaves_with_the_first_output_marks_nothing() -> None:
     held = line(2010, head=2000, role=2000, first_token=2000, last_token=2005, token_events=50)
     assert phases(split("vllm", held, None, Usage(5, 50))) == {"queue_prefill": 2000, "decode": 5, "delivery": 5}
-    at_once = replace(held, last_token_ns=2_000_000_000)
+    at_once = held._replace(last_token_ns=2_000_000_000)
     assert phases(split("vllm", at_once, None, Usage(5, 50))) == {"engine": 2000, "delivery": 10}
     said = report("vllm.metrics", queue=1, prefill=40, decode=50)
     found = phases(split("vllm", at_once, said, Usage(5, 50)))

@@ -157,7 +157,7 @@ class Heard:
 def said(record: RequestRecord, heard: Heard) -> dict[str, Any]:
     """A record in the words of checks."""
     finished, breakdown = record.finished, record.breakdown
-    timeline, usage, count, prefix = finished.timeline, finished.usage, finished.count, finished.prefix
+    timeline, usage, count, prefix = finished.timeline, finished.usage, finished.counted, finished.prefix
     return {
         "outcome": finished.outcome.value,
         "model": finished.facts.model,
@@ -207,11 +207,11 @@ def _gaps(record: RequestRecord, heard: Heard) -> dict[str, Any]:
         stamps = heard.stamps.get(gaps.choice, [])
         out[str(gaps.choice)] = {
             "list": [ms(after - before) for before, after in itertools.pairwise(stamps)],
-            "count": gaps.count,
-            "mean": ms(gaps.total_ns) / gaps.count if gaps.count else None,
-            "p50": ms(gaps.p50_ns) if gaps.count else None,
-            "p99": ms(gaps.p99_ns) if gaps.count else None,
-            "max": ms(gaps.max_ns) if gaps.count else None,
+            "count": gaps.number,
+            "mean": ms(gaps.total_ns) / gaps.number if gaps.number else None,
+            "p50": ms(gaps.p50_ns) if gaps.number else None,
+            "p99": ms(gaps.p99_ns) if gaps.number else None,
+            "max": ms(gaps.max_ns) if gaps.number else None,
         }
     return out
 

@@ -17,7 +17,7 @@ VERDICT = PrefixVerdict(
 def entered(**changes: object) -> dict[str, object]:
     books = BooksExporter()
     one = record()
-    books.export(replace(one, finished=replace(one.finished, engine="gpu", **changes)))
+    books.export(replace(one, finished=one.finished._replace(engine="gpu", **changes)))
     return books.report()
 
 
@@ -33,7 +33,7 @@ def test_a_settled_verdict_is_entered_under_its_engine():
 def test_what_no_engine_read_is_not_entered():
     assert entered(prefix=None, usage=Usage(100, 5, 48))["engines"] == []
     assert entered(prefix=VERDICT, usage=None)["engines"] == []
-    assert entered(prefix=replace(VERDICT, bins=()), usage=Usage(100, 5, 48))["engines"] == []
+    assert entered(prefix=VERDICT._replace(bins=()), usage=Usage(100, 5, 48))["engines"] == []
 
 
 def test_there_is_nothing_to_write_or_lose():

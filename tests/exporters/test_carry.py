@@ -14,7 +14,7 @@ def shown(series: Series) -> bytes:
 
 def counted() -> Series:
     series = Series()
-    series.export(record(count=TokenCount(603, "exact", 603, 603, 590), tenant="t"))
+    series.export(record(counted=TokenCount(603, "exact", 603, 603, 590), tenant="t"))
     series.export(record(model="other one", outcome=Outcome.SHED))
     series.pulse(Pulse(at_s=0.0, lag_ns=(5,)))
     return series

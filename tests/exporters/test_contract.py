@@ -1,5 +1,4 @@
 import json
-from dataclasses import replace
 
 import pytest
 
@@ -56,7 +55,7 @@ def test_a_failure_says_why() -> None:
 def test_all_that_was_decided_before_dispatch_is_in_it() -> None:
     row = to_dict(
         record(
-            count=TokenCount(603, "calibrated", 585, 621, 590),
+            counted=TokenCount(603, "calibrated", 585, 621, 590),
             admission=AdmissionVerdict("queued", "concurrency", "rule-1", "enforce", 2_000_000_000, 5_000_000),
             prefix=PrefixVerdict(16, 603, 417, None, 417, (("hit", 417), ("compulsory", 186)), "f00"),
             usage=Usage(600, 48, 400, 12),
@@ -80,7 +79,7 @@ def test_what_is_inferred_of_the_cache_is_absent_where_nothing_is() -> None:
 
 
 def test_gaps_of_several_choices_are_those_of_the_worst() -> None:
-    both = replace(timeline(), gaps=(Gaps(0, 9, 90, 1, 2, 3), Gaps(1, 9, 90, 4, 5, 60)))
+    both = timeline()._replace(gaps=(Gaps(0, 9, 90, 1, 2, 3), Gaps(1, 9, 90, 4, 5, 60)))
     assert to_dict(record(timeline=both))["itl_s"] == {"p50": 4e-9, "p99": 5e-9, "max": 6e-8}
 
 

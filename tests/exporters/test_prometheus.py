@@ -120,7 +120,7 @@ def worst_case(series: Series) -> None:
                     tenant=f"tenant-{model}",
                     timeline=SHORT,
                     usage=Usage(10, 2, 1),
-                    count=TokenCount(9, ("exact", "calibrated", "estimated")[number % 3], 1, 2, 3),
+                    counted=TokenCount(9, ("exact", "calibrated", "estimated")[number % 3], 1, 2, 3),
                     admission=AdmissionVerdict("shed", f"reason-{number}", None, ("observe", "enforce")[number % 2]),
                 )
                 series.export(RequestRecord(done, phases[list(Class)[number % 4]], ("cold_load",)))

@@ -66,10 +66,10 @@ def test_cached_tokens_are_a_share_of_prompts_whose_cached_tokens_are_known() ->
 def test_our_own_count_is_compared_with_the_engine_s() -> None:
     series = Series()
     for usage in (Usage(600, 1), Usage(0, 1), None):
-        series.export(record(count=TokenCount(660, "estimated", 500, 800, 600), usage=usage))
+        series.export(record(counted=TokenCount(660, "estimated", 500, 800, 600), usage=usage))
     assert sum(series.count_error.at(("estimated",)).counts) == 1
     assert series.count_error.at(("estimated",)).total == 0.1
-    cut = record(count=TokenCount(6600, "estimated", 5000, 8000, 6000), usage=Usage(600, 1))
+    cut = record(counted=TokenCount(6600, "estimated", 5000, 8000, 6000), usage=Usage(600, 1))
     series.export(replace(cut, findings=("context_truncated",)))  # that the engine left some out is no error of ours
     assert sum(series.count_error.at(("estimated",)).counts) == 1
 

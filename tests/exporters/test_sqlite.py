@@ -33,7 +33,7 @@ def mean(until_s: float = AT_S, engine: str = "e") -> Stretch:
 def test_a_request_is_a_row_after_a_tick(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     exporter = SqliteExporter(path)
-    one = record("a", findings=("cold_load", "context_truncated"), count=TokenCount(603, "exact", 603, 603, 590))
+    one = record("a", findings=("cold_load", "context_truncated"), counted=TokenCount(603, "exact", 603, 603, 590))
     exporter.export(one)
     exporter.tick(0)
     columns = "id, at, model, outcome, total_s, ttft_s, decode_s, queue_s, output_tokens, counted_tokens, findings"

@@ -25,7 +25,7 @@ MESSAGES: list[Message] = [
     finished(
         usage=Usage(1, 2, 3, 4),
         report=EngineReport(source="x", decode_ns=5),
-        count=TokenCount(1, "exact", 1, 1, 1),
+        counted=TokenCount(1, "exact", 1, 1, 1),
         admission=AdmissionVerdict("shed", "queue_full", "r", "enforce", 1, 2),
         prefix=PrefixVerdict(16, 32, 16, None, 16, (("hit", 16),), "f"),
         error="é\u2028",

@@ -34,14 +34,14 @@ def test_a_load_is_cold_from_300_ms_on(ms: int, cold: bool) -> None:
 def test_a_prompt_was_cut_when_far_fewer_tokens_were_read(
     kind: str, version: str | None, low: int, reported: int, cut: bool
 ) -> None:
-    done = finished(evidence=Evidence(kind=kind, version=version), count=counted(low), usage=Usage(reported, 5))
+    done = finished(evidence=Evidence(kind=kind, version=version), counted=counted(low), usage=Usage(reported, 5))
     assert ("context_truncated" in findings(done, NOTHING)) is cut
 
 
 def test_without_both_counts_nothing_is_said_of_the_context() -> None:
-    assert findings(finished(count=counted(9000), usage=None), NOTHING) == ()
-    assert findings(finished(count=counted(9000), usage=Usage(None, 5)), NOTHING) == ()
-    assert findings(finished(count=None), NOTHING) == ()
+    assert findings(finished(counted=counted(9000), usage=None), NOTHING) == ()
+    assert findings(finished(counted=counted(9000), usage=Usage(None, 5)), NOTHING) == ()
+    assert findings(finished(counted=None), NOTHING) == ()
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ def test_joint_phases_go_by_their_joint_name_and_guesses_are_marked() -> None:
     ],
 )
 def test_tokens_that_the_engine_did_not_say(usage: Usage | None, count: TokenCount | None, text: str) -> None:
-    assert said(usage=usage, count=count).startswith(f"llama3.2 chat  {text}")
+    assert said(usage=usage, counted=count).startswith(f"llama3.2 chat  {text}")
 
 
 def test_an_exchange_that_failed_says_how_and_how_long_it_took() -> None:

@@ -77,7 +77,7 @@ def test_there_is_no_file_and_nothing_is_lost():
 def of(one: PromptSeen, **changes: Any) -> Finished:
     """The record of the same request."""
     done = finished(one.id, engine=one.engine, timeline=timeline(at_s=one.at_s), prefix=PrefixVerdict(16, 100))
-    return replace(done, **changes)
+    return done._replace(**changes)
 
 
 def test_a_record_gets_the_name_that_the_report_uses():
@@ -87,7 +87,7 @@ def test_a_record_gets_the_name_that_the_report_uses():
     found.step()
     (family,) = found.report["families"]
     assert named.prefix == PrefixVerdict(16, 100, family=family["family"])
-    assert replace(named, prefix=None) == of(seen(1), prefix=None)
+    assert named._replace(prefix=None) == of(seen(1), prefix=None)
 
 
 @pytest.mark.parametrize(

@@ -269,7 +269,7 @@ def test_records_that_came_while_there_was_no_office_get_a_last_one(tmp_path: Pa
 def test_a_slow_reader_never_blocks_the_sender_and_gets_all_that_was_not_dropped() -> None:
     async def test() -> None:
         ours, theirs = socket.socketpair()
-        sender = Sender(Hello(pid=1, version="0"), limit_bytes=1_000_000)
+        sender = Sender(Hello(pid=1, version="0"), limit_bytes=100_000)
         sender.attach(ours)
         for number in range(3000):  # far more than the socket takes: nobody reads yet
             sender.send(finished(f"r{number}"))

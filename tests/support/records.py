@@ -1,6 +1,6 @@
 """Ended exchanges to order: a streamed Ollama chat that went well, and whatever a test wants changed in it."""
 
-from dataclasses import replace
+from dataclasses import is_dataclass
 from itertools import accumulate
 from typing import Any
 
@@ -20,6 +20,13 @@ from proxy.records import (
 
 MS = 1_000_000
 AT_S = 1_795_968_415.0
+
+
+def frozen(kind: type) -> bool | None:
+    """Whether objects of this class cannot be changed; None: it is no record, neither a named tuple nor a dataclass."""
+    if is_dataclass(kind):
+        return bool(kind.__dataclass_params__.frozen)  # type: ignore[attr-defined]
+    return True if issubclass(kind, tuple) and hasattr(kind, "_fields") else None
 
 
 def varint(number: int) -> bytes:
@@ -55,14 +62,14 @@ def timeline(ttft_ms: int = 300, gaps_ms: tuple[int, ...] = (10,) * 47, **change
         stamps=b"".join(varint(gap * 1000) for gap in (ttft_ms, *gaps_ms)),
         done=True,
     )
-    return replace(made, **changes)
+    return made._replace(**changes)
 
 
 def finished(id: str = "r1", **changes: Any) -> Finished:
     """One exchange that completed. `model`, `route` and `kind` go to its facts."""
     facts = RequestFacts("ollama", "chat", "inference", model="llama3.2", stream=True)
-    facts = replace(
-        facts, **{name: changes.pop(name) for name in ("model", "route", "dialect", "options") if name in changes}
+    facts = facts._replace(
+        **{name: changes.pop(name) for name in ("model", "route", "dialect", "options") if name in changes}
     )
     made = Finished(
         id=id,
@@ -74,7 +81,7 @@ def finished(id: str = "r1", **changes: Any) -> Finished:
         evidence=Evidence(kind="ollama"),
         usage=Usage(prompt_tokens=600, output_tokens=48),
     )
-    return replace(made, **changes)
+    return made._replace(**changes)
 
 
 def breakdown(done: Finished) -> PhaseBreakdown:
