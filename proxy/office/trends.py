@@ -13,12 +13,13 @@ WITHOUT_EFFECT = 10
 """Requests that could have reused whole blocks and reused none; fewer may be an engine that has just started."""
 
 
-def trends(records: Iterable[RequestRecord]) -> list[str]:
-    """Findings over all records, given in any order; each once."""
+def trends(records: Iterable[RequestRecord]) -> dict[str, list[str]]:
+    """Findings over all records, given in any order, and the engines of which each holds."""
     by_engine: dict[str, list[RequestRecord]] = {}
     for record in sorted(records, key=lambda record: record.finished.timeline.at_s):
         by_engine.setdefault(record.finished.engine, []).append(record)
-    return [name for name, holds in RULES.items() if any(map(holds, by_engine.values()))]
+    found = {name: [engine for engine, its in by_engine.items() if holds(its)] for name, holds in RULES.items()}
+    return {name: sorted(engines) for name, engines in found.items() if engines}
 
 
 def model_swaps(records: list[RequestRecord]) -> bool:

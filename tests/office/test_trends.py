@@ -32,7 +32,8 @@ def test_loads_alternate_when_a_model_used_just_now_had_to_go(records: list[Requ
 
 def test_engines_are_looked_at_apart() -> None:
     both = [used(model, second, "cold_load", engine=model) for second, model in enumerate("ababab")]
-    assert trends(both) == []
+    assert trends(both) == {}
+    assert trends([*both, *loads("a", "b", "a", "b", "a")]) == {"model_swaps": ["ollama"]}
 
 
 def reusing(cached: int | None, expected: int | None = 560, **changes: object) -> RequestRecord:
