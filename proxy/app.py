@@ -298,7 +298,7 @@ def _capped(kind: str, facts: RequestFacts, body: bytes, tokens: int) -> bytes:
 
 def _classify(method: str, path: str) -> RequestFacts:
     route = classify(method, path)
-    return RequestFacts(route.dialect, route.kind, route.route)
+    return RequestFacts(*route)
 
 
 def _read(facts: RequestFacts, content_type: str, body: bytes, closely: bool) -> RequestFacts:

@@ -228,10 +228,11 @@ class Fleet:
         return any(engine.answers for engine in self.engines)
 
     async def choose(self, facts: RequestFacts) -> Engine:
-        """The engine for this request: by model, then fewest in flight, then in turn.
+        """The engine for this request: by model, then one that answers, then fewest in flight, then in turn.
 
-        One engine serves whatever it is asked: the name is its business. A path without a model goes to the first.
-        Raises UnknownModel when no engine lists the model, after all lists were read afresh.
+        One engine serves whatever it is asked: the name is its business. A request that names no model goes to the
+        first that has such a route. Raises UnknownModel when no engine lists the model, after all lists were read
+        afresh.
         """
         engines = self.present
         if len(engines) == 1:
@@ -239,14 +240,14 @@ class Fleet:
         if facts.kind == "models":
             return self._together
         if facts.model is None:
-            return engines[0]
+            return answering(having(engines, facts))[0]
         if not (serving := self._serving(facts.model)):
             await self._look_afresh(engines)
             serving = self._serving(facts.model)
         if not serving:
             raise self._nobody(facts.model)
-        turn = next(self._turn)
-        order = serving[turn % len(serving) :] + serving[: turn % len(serving)]
+        able, turn = answering(serving), next(self._turn)
+        order = (*able[turn % len(able) :], *able[: turn % len(able)])
         return min(order, key=lambda engine: len(engine.inflight))
 
     async def _look_afresh(self, engines: Sequence[Engine]) -> None:
@@ -265,6 +266,24 @@ class Fleet:
             return EngineUnreachable(f"no engine that answers lists this model; no list from {', '.join(silent)}")
         known = sorted({name for engine in self.engines for name in engine.models})
         return UnknownModel(f"no engine serves the model {model[:80]!r}; there are {', '.join(known[:20])}")
+
+
+def answering(engines: Sequence[Engine]) -> Sequence[Engine]:
+    """Those that answered last, if any did: a dead one has the fewest in flight, and would draw all requests."""
+    return [engine for engine in engines if engine.answers is not False] or engines
+
+
+def having(engines: Sequence[Engine], facts: RequestFacts) -> Sequence[Engine]:
+    """Those that have such a route, for a request that names no model. An engine's own language is spoken by its kind;
+    Ollama has no other but OpenAI's and Anthropic's, and in these it wants a model. What may be a form any may have:
+    the model in it was not read."""
+    if facts.dialect in {engine.kind for engine in engines} - {"openai"}:
+        fitting = [engine for engine in engines if engine.kind == facts.dialect]
+    elif (facts.dialect, facts.route) == ("passthrough", "inference"):
+        return engines
+    else:
+        fitting = [engine for engine in engines if engine.kind != "ollama"]
+    return fitting or engines
 
 
 def serves(models: Sequence[str], model: str) -> bool:

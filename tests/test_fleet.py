@@ -12,10 +12,11 @@ from proxy.engines.fingerprint import Fingerprint
 from proxy.errors import EngineUnreachable, UnknownModel
 from proxy.fleet import FRESH_S, Engine, serves, waited_ns
 from proxy.records import EngineReport, RequestFacts
+from proxy.wire.routes import classify
 from tests.support.client import Answer, simple_request
 from tests.support.clock import VirtualLoop, run
 from tests.support.house import House
-from tests.support.pages import Pages, serving, vllm
+from tests.support.pages import Pages, ollama, serving, vllm
 from tests.support.script import OK, Call, Read, Script
 from tests.support.streams import JSON
 
@@ -91,6 +92,71 @@ def test_one_engine_serves_whatever_it_is_asked() -> None:
 
 def test_a_path_without_a_model_goes_to_the_first_and_a_list_of_models_to_all() -> None:
     assert at(SITES, lambda house: chosen(house, asking(None), asking(None, "models"))) == ["one", "all"]
+
+
+LLAMACPP: dict[str, object] = {"/props": {"build_info": "b1"}, **listing("b")}
+MIXED: Pages = {"one.test:1": LLAMACPP, "two.test:1": ollama(a="1"), "three.test:1": vllm("b")}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "place"),
+    [
+        ("GET", "/api/version", "ollama"),
+        ("POST", "/api/pull", "ollama"),
+        ("HEAD", "/", "ollama"),  # the first that Ollama's own command asks
+        ("POST", "/completion", "llamacpp"),
+        ("GET", "/props", "other"),
+        ("POST", "/tokenize", "other"),
+        ("POST", "/v1/chat/completions", "other"),  # Ollama refuses what names no model
+        ("GET", "/", "other"),  # llama.cpp has a page there
+        ("POST", "/v1/audio/transcriptions", "first"),  # a form, which is not read: it may name any
+    ],
+)
+@pytest.mark.parametrize("order", [("one", "two", "three"), ("two", "one", "three"), ("three", "two", "one")])
+def test_a_route_without_a_model_goes_to_an_engine_that_has_it(
+    order: tuple[str, ...], method: str, path: str, place: str
+) -> None:
+    upstream = [{"url": f"http://{name}.test:1", "name": name} for name in order]
+    facts = RequestFacts(*classify(method, path))
+    other = next(name for name in order if name != "two")
+    expected = {"ollama": "two", "llamacpp": "one", "other": other, "first": order[0]}[place]
+    assert at(MIXED, lambda house: chosen(house, facts), upstream=upstream) == [expected]
+
+
+@pytest.mark.parametrize(("name", "place"), [("a", "two"), ("b", "one"), ("org/c", "three")])
+def test_the_page_of_one_model_is_asked_of_an_engine_that_has_it(name: str, place: str) -> None:
+    pages: Pages = {**MIXED, "three.test:1": vllm("org/c")}
+    facts = RequestFacts(*classify("GET", f"/v1/models/{name}"))
+    assert at(pages, lambda house: chosen(house, facts)) == [place]
+
+
+def test_a_route_that_is_none_of_theirs_goes_to_the_first_all_the_same() -> None:
+    facts = RequestFacts(*classify("GET", "/api/version")), RequestFacts(*classify("GET", "/props"))
+    assert at(SITES, lambda house: chosen(house, *facts)) == ["one", "one"]
+    assert at({"two.test:1": ollama(a="1")}, lambda house: chosen(house, facts[1]), upstream=THREE[1:2]) == ["two"]
+
+
+@pytest.mark.parametrize("model", ["b", None])
+def test_an_engine_that_is_silent_is_passed_over_while_another_answers(model: str | None) -> None:
+    pages: Pages = dict(SITES)
+
+    async def work(house: House) -> list[str]:
+        pages["one.test:1"] = None
+        await house.app.lookout.look_at_all()
+        return await chosen(house, *[asking(model)] * 3)
+
+    assert set(at(pages, work)) == ({"two", "three"} if model else {"two"})
+
+
+def test_where_all_that_serve_a_model_are_silent_one_of_them_is_asked() -> None:
+    pages: Pages = dict(SITES)
+
+    async def work(house: House) -> list[str]:
+        pages["one.test:1"] = None
+        await house.app.lookout.look_at_all()
+        return await chosen(house, asking("a"))
+
+    assert at(pages, work) == ["one"]
 
 
 def test_configured_models_count_whatever_the_engine_lists() -> None:

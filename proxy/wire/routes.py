@@ -85,6 +85,7 @@ MANAGED_GETS = frozenset(
 """GETs that change something, or take away what they show."""
 
 MODEL_LISTS = frozenset({"/v1/models", "/models", "/api/tags"})
+_OF_ONE = "/v1/models/"
 _NOT_OLLAMA = ("/api/v0/", "/api/v1/", "/api/extra/")
 """Paths of LM Studio and KoboldCpp."""
 
@@ -98,6 +99,8 @@ class Route(NamedTuple):
     kind: str
     route: str
     """`inference`, `read` or `manage`."""
+    model: str | None = None
+    """The model that the path itself names."""
 
 
 def classify(method: str, path: str) -> Route:
@@ -108,10 +111,18 @@ def classify(method: str, path: str) -> Route:
     if method == "POST" and name in INFERENCE:
         return Route(*INFERENCE[name], "inference")
     if method in _LOOKS and name not in MANAGED_GETS:
-        return Route(_speaks(name), "models" if name in MODEL_LISTS else "other", "read")
+        return _look(method, name)
     if method == "POST" and (name in READS or name.endswith(("/render", "/derender"))):
         return Route(_speaks(name), "other", "read")
     return Route(_speaks(name), "other", "manage")
+
+
+def _look(method: str, name: str) -> Route:
+    if name.startswith(_OF_ONE):
+        return Route("passthrough", "other", "read", name.removeprefix(_OF_ONE))
+    if (method, name) == ("HEAD", ""):
+        return Route("ollama", "other", "read")  # Ollama's command asks so whether there is an Ollama, before all else
+    return Route(_speaks(name), "models" if name in MODEL_LISTS else "other", "read")
 
 
 def _speaks(name: str) -> str:

@@ -105,6 +105,16 @@ def test_other_paths_are_passed_through(path):
     assert classify("GET", path) == Route("passthrough", "other", "read")
 
 
+def test_a_path_may_name_its_model():
+    assert classify("GET", "/v1/models/org/m:1") == Route("passthrough", "other", "read", "org/m:1")
+    assert classify("GET", "/v1/models/").model is None
+    assert classify("DELETE", "/v1/models/m").model is None
+
+
+def test_whether_ollama_is_there_is_asked_in_its_language():
+    assert (classify("HEAD", "/").dialect, classify("GET", "/").dialect) == ("ollama", "passthrough")
+
+
 def test_a_slash_at_the_end_hides_nothing():
     assert classify("POST", "/v1/chat/completions/").route == "inference"
 
