@@ -87,7 +87,7 @@ class DataApp:
         self._send = send
         engines = [self._engine(upstream, configured) for upstream in settings.upstream]
         self.fleet = Fleet(engines, Together(engines), look)
-        self.lookout = Lookout(self.fleet)
+        self.lookout = Lookout(self.fleet, _tell)
         for engine in engines:
             engine.on_trouble = self.lookout.trouble
             engine.on_change = self.auditing.attach
@@ -325,6 +325,14 @@ def _refuse(
         # A page that may read the engine's answers may read why there is none.
         ours += [(b"access-control-allow-origin", origin), (b"vary", b"origin")]
     return status, ours, body
+
+
+def _tell(engine: Engine) -> None:
+    if engine.answers:
+        found, models = engine.fingerprint, ", ".join(engine.models[:4])
+        log.info("engine_answers", engine=engine.name, kind=engine.kind, version=found.version, models=models)
+    else:
+        log.warning("engine_silent", engine=engine.name)
 
 
 def _fault(id: str, bug: BaseException) -> None:

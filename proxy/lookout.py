@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Callable
 
 from proxy.engines.fingerprint import PROBES, identify, weights
 from proxy.engines.gauges import read
@@ -16,12 +17,14 @@ STEADY_S = 30.0
 
 
 class Lookout:
-    """Looks at engines, all through the proxy's life."""
+    """Looks at engines, all through the proxy's life. `tell` hears of each that comes or goes while it watches."""
 
-    # State: whether an exchange has had trouble with some engine since the last round.
-    def __init__(self, fleet: Fleet) -> None:
+    # State: whether an exchange has had trouble with some engine since the last round, and who answered when last told.
+    def __init__(self, fleet: Fleet, tell: Callable[[Engine], None]) -> None:
         self._fleet = fleet
+        self._tell = tell
         self._trouble = asyncio.Event()
+        self._told: dict[str, bool] = {}
 
     def trouble(self) -> None:
         """Some engine failed an exchange: it may be another one by now."""
@@ -29,6 +32,7 @@ class Lookout:
 
     async def watch(self) -> None:
         """Rounds of looks, for ever: soon where an engine is silent or in trouble, seldom where all is well."""
+        self._told = {engine.name: bool(engine.answers) for engine in self._fleet.engines}
         while True:
             well = all(engine.answers for engine in self._fleet.engines if engine.configured)
             try:
@@ -40,6 +44,13 @@ class Lookout:
                 pass
             self._trouble.clear()
             await self.look_at_all()
+            self._tell_changes()
+
+    def _tell_changes(self) -> None:
+        for engine in self._fleet.engines:
+            if bool(engine.answers) != self._told[engine.name]:
+                self._told[engine.name] = bool(engine.answers)
+                self._tell(engine)
 
     async def look_at_all(self) -> None:
         """One look at every engine, at once."""

@@ -2,6 +2,9 @@
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
+
+from structlog.testing import capture_logs
 
 from proxy.lookout import look
 from proxy.records import RequestFacts
@@ -66,6 +69,35 @@ def test_a_burst_of_trouble_is_one_look_soon_after() -> None:
             loop.call_later(at_s, house.app.lookout.trouble)
 
     assert looks(BOTH, 41, trouble) == [0, 10.5, 40.5]
+
+
+def told(pages: Pages, *changes: Pages) -> list[dict[str, Any]]:
+    """What is logged while the engines' pages become these, one after the other, each for some rounds."""
+
+    def meanwhile(loop: VirtualLoop, house: House) -> None:
+        for number, change in enumerate(changes):
+            loop.call_later(40 * number + 1, pages.update, change)
+
+    with capture_logs() as logs:
+        looks(pages, 40 * len(changes), meanwhile)
+    return [log for log in logs if log["event"].startswith("engine_")]
+
+
+def test_an_engine_that_comes_is_told_once_with_what_it_is() -> None:
+    assert told({**BOTH, "two.test:1": None}, {}, BOTH) == [
+        {
+            "event": "engine_answers", "log_level": "info", "engine": "two", "kind": "vllm", "version": "0.32.0",
+            "models": "b",
+        }
+    ]  # fmt: skip
+
+
+def test_an_engine_that_goes_is_told_once_and_again_when_it_is_back() -> None:
+    logs = told(dict(BOTH), {"one.test:1": None}, {}, BOTH)
+    assert [(log["event"], log["log_level"], log["engine"]) for log in logs] == [
+        ("engine_silent", "warning", "one"),
+        ("engine_answers", "info", "one"),
+    ]
 
 
 def test_a_look_tells_the_engine_what_it_is() -> None:

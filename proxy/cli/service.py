@@ -186,7 +186,7 @@ class Service:
             yield f"  {_engine_line(engine)}"
         silent = [engine for engine in self._app.fleet.engines if not engine.answers]
         if silent and not (engines and self._searching):
-            yield f"  no answer yet from {', '.join(map(_place, silent))}; looking again until there is"
+            yield f"  no answer yet from {', '.join(map(_place, silent))}; looking again until one comes"
         yield "  point clients here:"
         kinds = {engine.kind for engine in engines}
         yield from (f"    {line.format(data)}" for fitting, line in CLIENTS if not kinds or kinds & fitting)
