@@ -14,6 +14,7 @@ from pathlib import Path
 from proxy.config import ConfigError, Prefixes
 from proxy.events import Said
 from proxy.fleet import Engine
+from proxy.plain import fault
 from proxy.prefixes.audit import Audit
 from proxy.prefixes.caches import Blocks, Cache, Texts, cache_of
 from proxy.prefixes.canon import Encode
@@ -142,5 +143,5 @@ def key_of(file: str) -> bytes:
             path.touch(mode=0o600)
             path.write_bytes(key)
     except OSError as error:
-        raise ConfigError(f"prefixes.key_file: {error}") from None
+        raise ConfigError(f"prefixes.key_file: {path}: {fault(error)}") from None
     return key

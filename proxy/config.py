@@ -27,6 +27,12 @@ MASK = "********"
 SECRETS = frozenset({"api_key", "admin_token"})
 """Keys whose values are never shown."""
 
+PLAIN = {
+    **{"int": "a whole number", "float": "a number", "str": "text", "bool": "true or false", "null": "nothing"},
+    **{"array": "a list", "object": "a table"},
+}
+"""Types, as msgspec names them and as people do."""
+
 LEAST = {"body_limit_bytes": 1, "event_limit_bytes": 1}
 """Least value of a numeric setting; of all others it is 0."""
 PERIODS = {
@@ -290,8 +296,9 @@ class Settings(Section, frozen=True):
             if labels.count(label) > 1:
                 raise ValueError(f"upstream: two engines are named {label!r}; give each a name of its own")
         names = [limit.name for limit in self.limit]
-        if len(set(names)) < len(names):
-            raise ValueError("limit: two limits have the same name")
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"limit: two limits are named {name!r}; give each a name of its own")
 
 
 @dataclass(frozen=True, slots=True)
@@ -424,12 +431,21 @@ def _explain(message: str, origins: Mapping[str, str]) -> str:
     path = re.sub(r"\[(\d+|\.\.\.)\]", "", where.rstrip("`"))
     if what.startswith("Invalid enum value"):
         what = f"{what.removeprefix('Invalid enum value ')} is none of {', '.join(_choices(path))}"
+    if missing := re.match(r"Object missing required field `(.+)`", what):
+        return f"{path}.{missing[1]}: is missing{_from(path, origins)}"
+    if wanted := re.match(r"Expected `(.+)`, got `(.+)`", what):
+        what = f"{_plain(wanted[1])} is expected, and this is {_plain(wanted[2])}"
     inner = re.match(r"(?:Object contains unknown field `(.+)`|(\w+): (.*))", what, re.DOTALL)
     if inner is None:
         return f"{path}: {what}{_from(path, origins)}"
     key = f"{path}.{inner[1] or inner[2]}".lstrip(".")
     wrong = inner[3] or f"unknown setting{_nearest(key, [*dict(_known(Settings))])}"
     return f"{key}: {wrong}{_from(key, origins)}"
+
+
+def _plain(kinds: str) -> str:
+    """msgspec's words for types, in words of the file; what may be left out is not written as null."""
+    return " or ".join(PLAIN.get(kind, kind) for kind in kinds.split(" | ") if kind != "null" or kinds == "null")
 
 
 def _known(section: type[Section], path: str = "") -> Iterator[tuple[str, Any]]:

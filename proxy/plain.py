@@ -25,6 +25,12 @@ def printable(text: str, most: int | None = None) -> str:
     return shown if most is None or len(shown) <= most else shown[: most - len(ELLIPSIS)] + ELLIPSIS
 
 
+def fault(error: Exception) -> str:
+    """What an exception says. The system's have a number and the file's name around it: whoever tells of a file has
+    named it."""
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
+
+
 def paragraph(text: str) -> str:
     """The same for text of several lines, which are ours."""
     return text if text.isascii() and text.isprintable() else "\n".join(map(printable, text.split("\n")))

@@ -9,6 +9,8 @@ from proxy.admission.keyring import BadKeyFile, Keyring, loads
 from proxy.admission.rules import LIMITS, Rule
 from proxy.admission.tenants import Tenants
 from proxy.config import ConfigError, Settings, contents
+from proxy.plain import fault
+from proxy.wire.routes import KINDS
 
 
 def rules(settings: Settings) -> tuple[Rule, ...]:
@@ -30,6 +32,8 @@ def purposeful(settings: Settings) -> None:
             raise ConfigError(
                 f"limit {limit.name!r}: limits nothing; give it one of {', '.join(LIMITS)}, within_window"
             )
+        if unknown := set(limit.kinds) - set(KINDS):
+            raise ConfigError(f"limit.kinds: {min(unknown)!r} is none of {', '.join(KINDS)} (limit {limit.name!r})")
         if limit.tenants and not known:
             raise ConfigError(
                 f"limit.tenants: nobody is a tenant without tenants.keys_file or tenants.header (limit {limit.name!r})"
@@ -61,7 +65,7 @@ def _keyring(file: str) -> Keyring | None:
     try:
         return loads(contents(Path(file)))
     except OSError as error:
-        raise ConfigError(f"tenants.keys_file: {error}") from None
+        raise ConfigError(f"tenants.keys_file: {file}: {fault(error)}") from None
     except ValueError as error:
         raise ConfigError(f"tenants.keys_file: {file}: {error}") from None
     except BadKeyFile as error:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.plain import cell, json_text, markdown, paragraph, printable, without_user
+from proxy.plain import cell, fault, json_text, markdown, paragraph, printable, without_user
 
 HOSTILE = "\x1b]0;owned\x07\x1b[31mred\x9b31m\u202egnp.exe\r\n\x7fforged\u2028"
 
@@ -72,3 +72,9 @@ def test_markdown_shows_what_it_was_given() -> None:
 )
 def test_no_password_is_left_in_an_address(url: str, shown: str) -> None:
     assert without_user(url) == shown
+
+
+def test_a_file_that_is_named_already_is_not_named_again() -> None:
+    assert fault(FileNotFoundError(2, "No such file or directory", "keys.json")) == "No such file or directory"
+    assert fault(OSError("holds a line without an end")) == "holds a line without an end"
+    assert fault(ValueError("no UTF-8")) == "no UTF-8"

@@ -18,6 +18,10 @@ BESIDE = ("store", "state")
 of the old one (or of `/dev/null`). Records may go to a pipe."""
 
 
+PROMPTS = ("max_prompt_tokens", "within_window")
+"""Limits on a prompt's count."""
+
+
 def stand(settings: Settings) -> None:
     """Raises ConfigError, which names the key, where a file could not be written from the first. Makes none."""
     for key in FILES:
@@ -33,6 +37,10 @@ def concerns(settings: Settings) -> Iterator[str]:
     """What can stand, and is hardly what was meant."""
     if not settings.admin_token and not is_loopback(split_address(settings.admin, "admin")[0]):
         yield f"admin listens on {settings.admin} without admin_token: every request will be refused"
+    for limit in settings.limit:
+        idle = [name for name in PROMPTS if getattr(limit, name)]
+        if idle and not settings.tokens.count and limit.mode != "off":
+            yield f"limit {limit.name!r}: tokens.count is off, so no prompt is held to {' and '.join(idle)}"
 
 
 def claim(address: str, key: str) -> None:

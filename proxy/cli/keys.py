@@ -12,7 +12,7 @@ from proxy.admission.keyring import KEY_BYTES, PREFIX, SALT_BYTES, BadKeyFile, K
 from proxy.cli.saying import stop, tell
 from proxy.clock import SystemClock
 from proxy.config import contents
-from proxy.plain import printable
+from proxy.plain import fault, printable
 
 FILE = click.option(
     "--file",
@@ -74,14 +74,14 @@ def _there(file: Path) -> bool:
             stop(f"{file}: is no regular file")
         return file.exists()
     except (OSError, ValueError) as error:
-        stop(f"{file}: {error}")
+        stop(f"{file}: {fault(error)}")
 
 
 def _read(file: Path) -> Keyring:
     try:
         return loads(contents(file))
     except (OSError, ValueError, BadKeyFile) as error:  # ValueError: no UTF-8, a NUL in the name
-        stop(f"{file}: {error}")
+        stop(f"{file}: {fault(error)}")
 
 
 def _write(file: Path, keyring: Keyring) -> None:

@@ -16,6 +16,7 @@ from urllib.parse import quote
 
 from proxy.engines.gauges import Total
 from proxy.exporters.means import NAMES, Stretch
+from proxy.plain import fault
 
 SQLITE_MAGIC = b"SQLite format 3\x00"
 GZIP_MAGIC = b"\x1f\x8b"
@@ -55,7 +56,7 @@ def lines(path: Path, wanted: Wanted) -> Iterator[bytes]:
             else:
                 yield from _text(file, LINE_BYTES)
     except FAULTS as error:
-        raise Unreadable(f"{path}: {error}") from None
+        raise Unreadable(f"{path}: {fault(error)}") from None
 
 
 def text(path: Path, most: int) -> Iterator[bytes]:
@@ -64,7 +65,7 @@ def text(path: Path, most: int) -> Iterator[bytes]:
         with path.open("rb") as file:
             yield from _text(file, most)
     except FAULTS as error:
-        raise Unreadable(f"{path}: {error}") from None
+        raise Unreadable(f"{path}: {fault(error)}") from None
 
 
 def means(path: Path, wanted: Wanted) -> list[Stretch]:
@@ -78,7 +79,7 @@ def means(path: Path, wanted: Wanted) -> list[Stretch]:
             stored = _stored(file)
         return sorted(_sums(path, wanted), key=_order) if stored else []
     except FAULTS as error:
-        raise Unreadable(f"{path}: {error}") from None
+        raise Unreadable(f"{path}: {fault(error)}") from None
 
 
 def _stored(file: BufferedReader) -> bool:

@@ -52,6 +52,9 @@ INFERENCE: dict[str, tuple[str, str]] = {
 }
 """POST only: path -> dialect and kind."""
 
+KINDS = tuple(dict.fromkeys(kind for _, kind in INFERENCE.values()))
+"""What a request that costs a model may be."""
+
 READS = frozenset(
     {
         "/api/show",

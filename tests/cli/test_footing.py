@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from proxy.cli.footing import claim, concerns, stand
-from proxy.config import ConfigError, Settings
+from proxy.config import ConfigError, Limit, Settings, Tokens
 from proxy.exporters.reader import SQLITE_MAGIC
 
 
@@ -81,6 +81,18 @@ def test_a_closed_directory_hurts_what_needs_files_beside(
 def test_an_admin_listener_that_would_refuse_everybody_is_warned_of(given: Settings, warned: bool) -> None:
     said = ["admin listens on 0.0.0.0:1 without admin_token: every request will be refused"]
     assert list(concerns(given)) == (said if warned else [])
+
+
+def test_a_limit_on_what_is_not_counted_is_warned_of() -> None:
+    limits = (
+        Limit(name="long", max_prompt_tokens=9, within_window=True),
+        Limit(name="off", mode="off", max_prompt_tokens=9),
+        Limit(name="rate", requests_per_minute=9),
+    )
+    assert list(concerns(Settings(limit=limits))) == []
+    assert list(concerns(Settings(limit=limits, tokens=Tokens(count=False)))) == [
+        "limit 'long': tokens.count is off, so no prompt is held to max_prompt_tokens and within_window"
+    ]
 
 
 def test_an_address_that_is_free_is_claimed_and_free_again() -> None:

@@ -110,7 +110,7 @@ def test_what_cannot_start_says_why(started: list[Served], arguments: tuple[str,
     [
         ('[[upstream]]\nurl = "https://a:1"\nca_file = "/nowhere.pem"\n', "No such file"),
         ('[tokens]\nmodels = {m = "/nowhere.json"}\n', "tokens.models: cannot read /nowhere.json"),
-        ('[prefixes]\nkey_file = "/nope/key"\n', "prefixes.key_file: [Errno 2] No such file or directory: '/nope/key'"),
+        ('[prefixes]\nkey_file = "/nope/key"\n', "prefixes.key_file: /nope/key: No such file or directory"),
     ],
     ids=["ca_file", "tokenizer", "key_file"],
 )
