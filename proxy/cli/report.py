@@ -13,7 +13,7 @@ import msgspec
 
 from proxy.cli.config import FILE, loaded
 from proxy.cli.finite import Finite
-from proxy.cli.saying import stop
+from proxy.cli.saying import stop, tell
 from proxy.cli.sieve import Sieve
 from proxy.cli.tables import as_csv, as_markdown, as_text
 from proxy.clock import SystemClock
@@ -84,7 +84,10 @@ def report(
             for line, _ in records:
                 click.echo(_shown(line))
         else:
-            seen = summarize([row for _, row in records], window)
+            rows = [row for _, row in records]
+            if not rows:
+                tell(f"phasegate: {path}: no record fits")
+            seen = summarize(rows, window)
             click.echo(FORMS[form or "text"]({**seen, **_means(means(path, wanted))}))
     except Unreadable as error:
         stop(str(error))

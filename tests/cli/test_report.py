@@ -118,6 +118,7 @@ def test_no_records_is_no_error(tmp_path: Path) -> None:
     path.touch()
     assert json.loads(ask(path, "--json").stdout)["ttft"]["count"] == 0
     assert ask(path).exit_code == 0
+    assert ask(path).stderr == f"phasegate: {path}: no record fits\n"
 
 
 @pytest.mark.parametrize("form", [(), ("--rows",), ("--json",)])
@@ -132,7 +133,9 @@ def test_a_file_of_other_things_is_an_error(tmp_path: Path, form: tuple[str, ...
 
 
 def test_records_that_are_all_left_out_are_no_error(file: Path) -> None:
-    assert ask(file, "--model", "unheard").exit_code == 0
+    result = ask(file, "--model", "unheard")
+    assert (result.exit_code, result.stderr) == (0, f"phasegate: {file}: no record fits\n")
+    assert ask(file).stderr == ""
 
 
 def test_the_file_may_be_the_one_of_the_settings(file: Path) -> None:
