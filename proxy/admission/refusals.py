@@ -26,12 +26,12 @@ MESSAGES = {
     "within_window": "the prompt has at least {value:,} tokens, and the context window holds {limit:,}; shorten it",
     "max_output_tokens": "{value:,} output tokens are asked for, and {limit:,} are allowed; ask for fewer",
     "max_concurrency": "{limit:,} requests at once are allowed, and so many are running",
-    "queue_length": "{limit:,} requests may wait, and so many do",
+    "queue_length": "all places to wait are taken ({limit:,})",
     "queue_timeout_s": "no place became free within {limit:g} seconds",
     "requests_per_minute": "{limit:,} requests a minute are allowed",
     "tokens_per_minute": "{limit:,} prompt tokens a minute are allowed, and this prompt has at least {value:,}",
-    "tokens_per_hour": "{limit:,} tokens an hour are allowed, and this prompt's {value:,} are more than is left",
-    "tokens_per_day": "{limit:,} tokens a day are allowed, and this prompt's {value:,} are more than is left",
+    "tokens_per_hour": "{limit:,} tokens an hour are allowed, and fewer are left than this prompt's {value:,} or more",
+    "tokens_per_day": "{limit:,} tokens a day are allowed, and fewer are left than this prompt's {value:,} or more",
 }
 
 NOTHING_ASKED = {

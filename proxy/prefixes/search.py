@@ -155,6 +155,7 @@ class Search:
         return {
             "offered": self._offered,
             "sampled": self._taken,
+            "block": self._chains.block,
             "families": [_family(one) for one in filed[:MOST]] + _rest(filed[MOST:]),
             "curve": self._points(),
             "breakers": sorted(found, key=lambda one: -one["tokens_saved"]),

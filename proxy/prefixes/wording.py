@@ -130,7 +130,10 @@ def _breakers(report: dict[str, Any], rate: float | None) -> list[tuple[str, ...
 
 
 def _families(report: dict[str, Any]) -> list[tuple[str, ...]]:
-    rows: list[tuple[str, ...]] = [("family", "requests", "prompt tokens", "reusable")]
+    # Engines with slots reuse token by token, and the table of engines above counts so: whole blocks are fewer.
+    block = report.get("block", 1)
+    reusable = f"reusable in blocks of {block}" if block > 1 else "reusable"
+    rows: list[tuple[str, ...]] = [("family", "requests", "prompt tokens", reusable)]
     largest = sorted(report.get("families", []), key=lambda one: -int(one["prompt_tokens"]))
     for one in largest[:MOST]:
         share = _percent(one["reuse"] / max(1, one["prompt_tokens"]))

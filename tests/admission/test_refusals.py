@@ -64,7 +64,7 @@ RULE = Rule("default")
             Denial(RULE, "tokens_per_hour", 5_000, 900),
             Shed,
             "Rule default.tokens_per_hour: "
-            "5,000 tokens an hour are allowed, and this prompt's 900 are more than is left.",
+            "5,000 tokens an hour are allowed, and fewer are left than this prompt's 900 or more.",
         ),
         (
             Denial(RULE, "tokens_per_hour", 5_000, 0),

@@ -177,4 +177,4 @@ def test_the_curve_of_each_engine_is_told(search):
 
 def test_an_empty_search_reports_nothing(search):
     assert not search.step()
-    assert search.report() == {"offered": 0, "sampled": 0, "families": [], "curve": [], "breakers": []}
+    assert search.report() == {"offered": 0, "sampled": 0, "block": 16, "families": [], "curve": [], "breakers": []}

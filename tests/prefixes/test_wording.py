@@ -83,6 +83,14 @@ def test_the_table_has_breakers_families_and_the_curve():
     assert lines[-1].split() == ["1,000", "all", "as", "one", "64.0", "%"]
 
 
+@pytest.mark.parametrize(
+    ("given", "head"), [({"block": 16}, "reusable in blocks of 16"), ({"block": 1}, "reusable"), ({}, "reusable")]
+)
+def test_a_share_of_whole_blocks_is_called_so(given, head):
+    lines = table({**OFFLINE, **given}).splitlines()
+    assert next(line for line in lines if line.startswith("family ")).endswith(f"prompt tokens  {head}")
+
+
 def test_engines_have_their_tokens_by_bin():
     bins = {name: 10 * (name == "hit") for name in BINS}
     engine = {"engine": "one", "verdict": "healthy", "requests": 3, "prompt_tokens": 20, "bins": bins}
