@@ -87,7 +87,9 @@ class Engine:
             answer = await self.relay.call(
                 self.url, method, target, headers, body, connect_timeout_s=connect_s or None, sent=sent
             )
-        except ProxyError:
+        except ProxyError as error:
+            if isinstance(error, EngineUnreachable):
+                self.answers = False  # at once: until somebody has looked, a burst would run into it
             self.on_trouble()
             raise
         self.answers = True

@@ -148,6 +148,21 @@ def test_an_engine_that_is_silent_is_passed_over_while_another_answers(model: st
     assert set(at(pages, work)) == ({"two", "three"} if model else {"two"})
 
 
+def test_a_connection_that_is_refused_is_seen_before_the_next_request() -> None:
+    pages: Pages = {"one.test:1": listing("m"), "two.test:1": listing("m")}
+
+    def refuses(call: Call) -> Script:
+        return Script(ending="refuse") if call.engine == "one.test:1" else OK
+
+    async def main(loop: VirtualLoop) -> list[int]:
+        house = House(loop, refuses, looks=serving(pages), upstream=THREE[:2])
+        await house.app.lookout.look_at_all()
+        ask = simple_request(b'{"model": "m", "messages": []}', "/v1/chat/completions")
+        return [(await house.ask(ask)).status for _ in range(5)]
+
+    assert run(main) == [502, 200, 200, 200, 200]
+
+
 def test_where_all_that_serve_a_model_are_silent_one_of_them_is_asked() -> None:
     pages: Pages = dict(SITES)
 
@@ -403,7 +418,7 @@ def test_an_exchange_tells_whether_its_engine_answers() -> None:
         (engine,) = house.app.fleet.engines
         engine.on_trouble = lambda: troubles.append(engine.name)
         await house.ask(simple_request(b"{}"))
-        assert engine.answers is None
+        assert engine.answers is False
         script = OK
         await house.ask(simple_request(b"{}"))
         assert engine.answers
