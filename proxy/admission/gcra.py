@@ -67,7 +67,7 @@ class Gcra:
             self._add(now_ns, used - charged)
         elif used < charged:
             cost, end = self._tree[len(self._tree) // 2 + place]
-            refund = min(cost, (charged - used) * PERIOD_NS)
+            refund = cost * (charged - used) // charged  # of what it costs now: the limit may have changed since
             self._put(place, (cost - refund, end - refund))
 
     def remaining(self, now_ns: int) -> int:

@@ -158,6 +158,16 @@ def test_another_limit_keeps_the_debt_in_time() -> None:
     assert gcra.remaining(0) == 60
 
 
+@pytest.mark.parametrize("limit", [1, 7, 30, 120, 999_983])
+@pytest.mark.parametrize("used", [0, 10, 30])
+def test_a_refund_after_the_limit_changed_is_the_same_share_of_the_charge(limit: int, used: int) -> None:
+    gcra, now = Gcra(60), SECOND
+    charge = gcra.charge(now, 30)
+    gcra.change(limit)
+    gcra.settle(now, charge, 30, used)
+    assert gcra.full_ns(now) == pytest.approx(used * SECOND, abs=2)
+
+
 def test_it_is_idle_when_nothing_would_be_lost_with_it() -> None:
     gcra = Gcra(60)
     assert gcra.idle(0)
