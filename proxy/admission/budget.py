@@ -16,10 +16,11 @@ ahead."""
 class Budget:
     """So many tokens per window.
 
-    State: the window that is open, what was used in it, reservations included, and how many of those are to be settled.
+    State: the window that is open, what was used in it, reservations included, how many of those are to be settled, and
+    how often a window was opened: a clock that jumps ahead and back opens the same one twice.
     """
 
-    __slots__ = ("_open", "_used", "_window", "limit", "window_s")
+    __slots__ = ("_open", "_opened", "_used", "_window", "limit", "window_s")
 
     def __init__(self, limit: int, window_s: int) -> None:
         self.limit = limit
@@ -27,6 +28,7 @@ class Budget:
         self._window = 0
         self._used = 0
         self._open = 0
+        self._opened = 0
 
     def __repr__(self) -> str:
         return f"<Budget {self._used} of {self.limit} in {self.window_s} s>"
@@ -39,16 +41,17 @@ class Budget:
         return self.ends_s(wall_s)
 
     def charge(self, wall_s: float, tokens: int) -> int:
-        """Charge these tokens, whether they fit or not. Returns the window, to settle it by."""
+        """Charge these tokens, whether they fit or not. Returns which opening of a window they count in, to settle it
+        by."""
         self._turn(wall_s)
         self._used += tokens
         self._open += 1
-        return self._window
+        return self._opened
 
-    def settle(self, window: int, charged: int, used: int) -> None:
+    def settle(self, opened: int, charged: int, used: int) -> None:
         """`charged` tokens should have been `used`; that counts until the window is over."""
         self._open -= 1
-        if window == self._window:
+        if opened == self._opened:
             self._used += used - charged
 
     def remaining(self, wall_s: float) -> int:
@@ -82,6 +85,7 @@ class Budget:
         if type(window) is not int or type(used) is not int or not 0 <= min(window, used) <= max(window, used) < 2**53:
             raise ValueError("no window of a budget")
         self._window, self._used = window, used
+        self._opened += 1
 
     def _turn(self, wall_s: float) -> None:
         """Open the clock's window. One that is about to begin is kept: the clock was put back a little, and nobody gets
@@ -89,3 +93,4 @@ class Budget:
         window = int(wall_s // self.window_s)
         if window > self._window or self._window * self.window_s - wall_s > STEP_S:
             self._window, self._used = window, 0
+            self._opened += 1

@@ -50,8 +50,8 @@ class Hold:
 
     def tokens(self, budget: Budget, now: Now) -> None:
         """Takes the prompt's tokens of a budget; those of the output follow at the end."""
-        window = budget.charge(now.wall_s, self.n)
-        self._settlements.append(lambda spent: budget.settle(window, self.n, spent.total))
+        opened = budget.charge(now.wall_s, self.n)
+        self._settlements.append(lambda spent: budget.settle(opened, self.n, spent.total))
 
     def settle(self, spent: Spent) -> None:
         """The request has ended; only the first call counts."""

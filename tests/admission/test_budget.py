@@ -69,6 +69,17 @@ def test_a_window_of_a_clock_that_had_jumped_is_void() -> None:
     assert kept.remaining(TEN) == 100
 
 
+def test_what_was_charged_before_the_clock_jumped_ahead_and_back_is_not_given_back_after_it() -> None:
+    budget = Budget(100, HOUR_S)
+    lost = budget.charge(TEN, 100)
+    assert budget.remaining(TEN + 999 * HOUR_S) == 100
+    kept = budget.charge(TEN, 60)
+    budget.settle(lost, 100, 0)
+    assert budget.remaining(TEN) == 40
+    budget.settle(kept, 60, 10)
+    assert budget.remaining(TEN) == 90
+
+
 @pytest.mark.parametrize(
     "odd",
     [{}, {"window": 1}, {"used": 1}, {"window": -1, "used": 0}, {"window": 1, "used": -10}, {"window": "1", "used": 1},
