@@ -15,6 +15,7 @@ how a dialect spells it: `wire.errors` renders any of them in the caller's own s
     |  +- OutputTooLong       asks for more output than a rule allows          400
     |  +- UpgradeRefused      WebSocket and other upgrades                     501
     +- Shed                   refused at the door: rate, budget, concurrency   429, 503
+    |  +- TokensSpent         over a rate or a budget of tokens                429
     |  +- QueueTimeout        waited in our queue for too long                 503
     +- EngineFailed           the engine's fault
     |  +- EngineUnreachable   refused, unknown host, TLS                       502
@@ -133,6 +134,12 @@ class Shed(ProxyError):
         self.rule = rule
         self.retry_after_s = retry_after_s
         self.http_status = self.status if status is None else status
+
+
+class TokensSpent(Shed):
+    """Over a rate or a budget of tokens; OpenAI tells it from one of requests by the type."""
+
+    type = "tokens"
 
 
 class QueueTimeout(Shed):

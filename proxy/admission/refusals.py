@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from math import ceil
 
 from proxy.admission.rules import Rule
-from proxy.errors import BadRequest, OutputTooLong, PromptTooLong, ProxyError, QueueTimeout, Shed
+from proxy.errors import BadRequest, OutputTooLong, PromptTooLong, ProxyError, QueueTimeout, Shed, TokensSpent
 from proxy.records import AdmissionVerdict
 
 REASONS = {
@@ -22,30 +22,56 @@ REASONS = {
 """Limit -> the reason in `AdmissionVerdict`."""
 
 MESSAGES = {
-    "max_prompt_tokens": "the prompt has at least {value:,} tokens, and {limit:,} are allowed; shorten it",
-    "within_window": "the prompt has at least {value:,} tokens, and the context window holds {limit:,}; shorten it",
-    "max_output_tokens": "{value:,} output tokens are asked for, and {limit:,} are allowed; ask for fewer",
-    "max_concurrency": "{limit:,} requests at once are allowed, and so many are running",
-    "queue_length": "all places to wait are taken ({limit:,})",
-    "queue_timeout_s": "no place became free within {limit:g} seconds",
-    "requests_per_minute": "{limit:,} requests a minute are allowed",
-    "tokens_per_minute": "{limit:,} prompt tokens a minute are allowed, and this prompt has at least {value:,}",
-    "tokens_per_hour": "{limit:,} tokens an hour are allowed, and fewer are left than this prompt's {value:,} or more",
-    "tokens_per_day": "{limit:,} tokens a day are allowed, and fewer are left than this prompt's {value:,} or more",
+    "max_prompt_tokens": "the prompt has at least {value} {value:token|tokens}, and {limit} {limit:is|are} allowed; "
+    "shorten it",
+    "within_window": "the prompt has at least {value} {value:token|tokens}, and the context window holds {limit}; "
+    "shorten it",
+    "max_output_tokens": "{value} output {value:token is|tokens are} asked for, and {limit} {limit:is|are} allowed; "
+    "ask for fewer",
+    "max_concurrency": "{limit} {limit:request at once is allowed, and one is|requests at once are allowed, and so many "
+    "are} running",
+    "queue_length": "all places to wait are taken ({limit})",
+    "queue_timeout_s": "no place became free within {limit} {limit:second|seconds}",
+    "requests_per_minute": "{limit} {limit:request a minute is|requests a minute are} allowed",
+    "tokens_per_minute": "{limit} prompt {limit:token a minute is|tokens a minute are} allowed, and this prompt has at "
+    "least {value}",
+    "tokens_per_hour": "{limit} {limit:token an hour is|tokens an hour are} allowed, and fewer are left than this "
+    "prompt's {value} or more",
+    "tokens_per_day": "{limit} {limit:token a day is|tokens a day are} allowed, and fewer are left than this "
+    "prompt's {value} or more",
 }
 
 NOTHING_ASKED = {
-    "max_output_tokens": "no limit of the output is set that the engine is known to heed, and {limit:,} tokens are "
-    "allowed; set `max_tokens`, or what this route calls it, to 1 or more",
-    "tokens_per_minute": "{limit:,} prompt tokens a minute are allowed, and they are used up",
-    "tokens_per_hour": "{limit:,} tokens an hour are allowed, and they are used up",
-    "tokens_per_day": "{limit:,} tokens a day are allowed, and they are used up",
+    "max_output_tokens": "no limit of the output is set that the engine is known to heed, and {limit} "
+    "{limit:token is|tokens are} allowed; set `max_tokens`, or what this route calls it, to 1 or more",
+    "tokens_per_minute": "{limit} prompt {limit:token a minute is|tokens a minute are} allowed, and {limit:it is|they "
+    "are} used up",
+    "tokens_per_hour": "{limit} {limit:token an hour is|tokens an hour are} allowed, and {limit:it is|they are} used "
+    "up",
+    "tokens_per_day": "{limit} {limit:token a day is|tokens a day are} allowed, and {limit:it is|they are} used up",
 }
 """Where no number was asked for: the output has no limit, or the prompt was not counted and nothing at all is left."""
 
 UNREADABLE = "unreadable"
-UNREAD = "{what} tokens are limited to {limit:,}, and that cannot be checked of this body: {why}"
+UNREAD = "{what} tokens are limited to {limit}, and that cannot be checked of this body: {why}"
 """Reason and message where a body may say one thing here and another to the engine."""
+
+
+SHED = {
+    "queue_timeout_s": QueueTimeout,
+    "tokens_per_minute": TokensSpent,
+    "tokens_per_hour": TokensSpent,
+    "tokens_per_day": TokensSpent,
+}
+"""Limit -> the error of one that asks again later, where it has one of its own."""
+
+
+class Amount(float):
+    """A number in a message: `{n}` is the number, `{n:token is|tokens are}` the words that go with it."""
+
+    def __format__(self, words: str) -> str:
+        one, _, many = words.partition("|")
+        return (one if self == 1 else many) or (f"{int(self):,}" if self.is_integer() else f"{float(self):g}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,16 +121,16 @@ class Denial:
             return OutputTooLong(message)
         wait_s = None if self.wait_ns is None else self.wait_ns / 1e9
         again = "" if wait_s is None else f" Try again in {spoken(wait_s)}."
-        kind = QueueTimeout if self.limit == "queue_timeout_s" else Shed
+        kind = SHED.get(self.limit, Shed)
         status = 503 if self.limit in ("queue_length", "queue_timeout_s") else 429
         return kind(message + again, reason=self.reason, rule=self.name, retry_after_s=wait_s, status=status)
 
     def _text(self) -> str:
         if self.unread:
             what = "prompt" if self.limit == "max_prompt_tokens" else "output"
-            return UNREAD.format(what=what, limit=self.allowed, why=self.unread)
+            return UNREAD.format(what=what, limit=Amount(self.allowed), why=self.unread)
         texts = MESSAGES if self.asked else MESSAGES | NOTHING_ASKED
-        return texts[self.limit].format(limit=self.allowed, value=self.asked)
+        return texts[self.limit].format(limit=Amount(self.allowed), value=Amount(self.asked))
 
 
 def spoken(seconds: float) -> str:

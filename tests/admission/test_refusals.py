@@ -1,8 +1,10 @@
+import re
+
 import pytest
 
 from proxy.admission.refusals import MESSAGES, REASONS, Denial, spoken
 from proxy.admission.rules import LIMITS, Rule
-from proxy.errors import BadRequest, OutputTooLong, PromptTooLong, QueueTimeout, Shed
+from proxy.errors import BadRequest, OutputTooLong, PromptTooLong, QueueTimeout, Shed, TokensSpent
 from proxy.records import AdmissionVerdict
 
 RULE = Rule("default")
@@ -62,18 +64,18 @@ RULE = Rule("default")
         ),
         (
             Denial(RULE, "tokens_per_hour", 5_000, 900),
-            Shed,
+            TokensSpent,
             "Rule default.tokens_per_hour: "
             "5,000 tokens an hour are allowed, and fewer are left than this prompt's 900 or more.",
         ),
         (
             Denial(RULE, "tokens_per_hour", 5_000, 0),
-            Shed,
+            TokensSpent,
             "Rule default.tokens_per_hour: 5,000 tokens an hour are allowed, and they are used up.",
         ),
         (
             Denial(RULE, "tokens_per_minute", 50, 0),
-            Shed,
+            TokensSpent,
             "Rule default.tokens_per_minute: 50 prompt tokens a minute are allowed, and they are used up.",
         ),
     ],
@@ -95,6 +97,20 @@ def test_rates_and_budgets_are_429_and_a_full_queue_is_503(limit: str, status: i
     assert isinstance(made, Shed)
     assert (made.http_status, made.reason, made.rule) == (status, REASONS[limit], f"default.{limit}")
     assert made.retry_after_s == 1.5
+
+
+@pytest.mark.parametrize("limit", LIMITS)
+def test_a_limit_of_tokens_is_told_from_one_of_requests_as_openai_does(limit: str) -> None:
+    made = Denial(RULE, limit, 5, 6, 1).error()
+    if isinstance(made, Shed):
+        assert (made.type, made.code) == ("tokens" if "tokens" in limit else "requests", "rate_limit_exceeded")
+
+
+@pytest.mark.parametrize("limit", REASONS)
+@pytest.mark.parametrize("asked", [0, 1])
+def test_one_of_a_thing_is_spoken_of_as_one(limit: str, asked: int) -> None:
+    message = str(Denial(RULE, limit, 1, asked, 10**9).error())
+    assert not re.search(r"\b1 (\w+ )?(requests|tokens|seconds)\b|\b1 are\b", message), message
 
 
 def test_the_error_carries_the_verdict_for_the_record() -> None:
