@@ -53,7 +53,7 @@ from proxy.wire.routes import Route, classify
 UPLOADS = ("audio", "image", "other")
 """Kinds of inference whose bodies may be files."""
 ANY_NAME = ("llamacpp", "sglang")
-"""Kinds of engines that do not look at a model's name where they have one model: it answers to any."""
+"""Kinds of engines that do not look at a model's name, or at none that they do not know: some model answers to any."""
 log = structlog.get_logger("phasegate")
 
 
@@ -278,20 +278,20 @@ class DataApp:
 
 
 def _edited(
-    kind: str, facts: RequestFacts, outgoing: Headers, body: bytes, cap: int | None, asks: tuple[str, ...]
+    kind: str, facts: RequestFacts, outgoing: Headers, body: bytes, cap: tuple[int, str] | None, asks: tuple[str, ...]
 ) -> Request:
     """The client's body under its limits, and asking for what it may be asked for beside the client."""
-    own = body if cap is None else _capped(kind, facts, body, cap)
+    own = body if cap is None else _capped(kind, facts, body, *cap)
     spliced, asked = ask(own, asks)
     return Request(outgoing, spliced, own if asked else None, asked)
 
 
-def _capped(kind: str, facts: RequestFacts, body: bytes, tokens: int) -> bytes:
+def _capped(kind: str, facts: RequestFacts, body: bytes, tokens: int, rule: str) -> bytes:
     capped = cap_output(facts, body, tokens, kind)
     if capped is None:
         raise BadRequest(
-            f"the output is limited to {tokens:,} tokens, and that cannot be written into this body; ask on one of the "
-            "usual routes, in plain JSON, and set `max_tokens`, or what the route calls it, once"
+            f"Rule {rule}: output tokens are limited to {tokens:,}, and that cannot be written into this body; ask on "
+            "one of the usual routes, in plain JSON, and set `max_tokens`, or what the route calls it, once."
         )
     return capped
 

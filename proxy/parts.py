@@ -17,8 +17,8 @@ class Permit(Protocol):
         ...
 
     @property
-    def output_cap(self) -> int | None:
-        """Output tokens to write into the request as its limit; None: leave it as it is."""
+    def output_cap(self) -> tuple[int, str] | None:
+        """Output tokens to write into the request as its limit, and for which rule; None: leave it as it is."""
         ...
 
     def first_token(self) -> None:

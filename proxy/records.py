@@ -148,6 +148,9 @@ class RequestFacts(NamedTuple):
     for what follows."""
     unread: str = ""
     """Why the body that was looked into cannot be read, or not for certain; empty: it can."""
+    unread_prompt: str = ""
+    """Why the engine may read another prompt than the one that stands here, though the rest is plain; empty: it may
+    not."""
     output_names: tuple[str, ...] = ()
     """The names by which `max_output` is said, where engines differ in which they heed."""
 

@@ -95,7 +95,7 @@ def test_an_output_cap_is_written_and_every_other_byte_stays() -> None:
 def test_a_cap_that_cannot_be_written_is_refused() -> None:
     house, (answer,) = asked(simple_request(b'{"prompt":"x"}', "/invocations"), **CAP)
     assert (answer.status, house.calls) == (400, [])
-    assert b"limited to 7 tokens" in answer.body
+    assert b"Rule r.max_output_tokens: output tokens are limited to 7, and" in answer.body
     assert b"in plain JSON" in answer.body
     assert house.permit_ends == ["withdrawn"]
 

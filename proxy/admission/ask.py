@@ -1,6 +1,6 @@
 """One request, as limits see it, and why a limit denies it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from proxy.admission.names import short, shortest
@@ -39,8 +39,11 @@ class Ask(NamedTuple):
     """Why the body cannot be read for certain; empty: it can."""
     counted: str = ""
     """The name under which its model's counters are kept: a short one, `OTHERS` for a model that is not listed."""
-    served: str | None = None
-    """The shortest name of the model that will answer, where the engine does not look at the name that is asked for."""
+    served: tuple[str, ...] = ()
+    """The shortest names of the models of which one will answer, where the engine does not look at the name that is
+    asked for."""
+    unread_prompt: str = ""
+    """Why the engine may read another prompt than the one that was counted; empty: it may not."""
 
 
 def ask(
@@ -52,18 +55,18 @@ def ask(
     window: int | None = None,
     listed: Callable[[str], bool] = lambda name: True,
     heeded: bool = True,
-    served: str | None = None,
+    served: Sequence[str] = (),
 ) -> Ask:
     """The request as limits see it. A prompt that cannot be read weighs by its body's bytes, for an engine may read
     what we cannot; one that could be, and was not counted, weighs nothing.
 
     `listed`: whether the engine lists a model of this (shortest) name. `heeded`: whether it heeds a limit of the output
-    that the request states. `served`: the model that will answer, whatever name is asked for.
+    that the request states. `served`: the models of which one will answer, whatever name is asked for.
     """
     unread = facts.body_bytes if facts.prompt is None else 0
     model = shortest(facts.model) if facts.model is not None else None
-    served = shortest(served) if served is not None else None
-    counted = served or model
+    serving = tuple(map(shortest, served))
+    counted = serving[0] if len(serving) == 1 else model
     return Ask(
         kind=facts.kind,
         model=model,
@@ -77,5 +80,6 @@ def ask(
         nameless=model is None or bool(facts.unread),
         unread=facts.unread,
         counted="" if counted is None else short(counted) if listed(counted) else OTHERS,
-        served=served,
+        served=serving,
+        unread_prompt=facts.unread_prompt,
     )

@@ -13,7 +13,7 @@ from typing import Any
 from proxy.admission.ask import Ask, ask
 from proxy.admission.hold import Hold, Now
 from proxy.admission.limits import Limits, Weighed
-from proxy.admission.names import shortest
+from proxy.admission.names import Listed
 from proxy.admission.permit import ADMITTED, Permit, free, spent
 from proxy.admission.quota import ratelimit_headers
 from proxy.admission.refusals import Denial
@@ -95,7 +95,7 @@ class Door:
         any_name: Callable[[], bool] = lambda: False,
     ) -> "EngineDoor":
         """The door as one engine sees it: with what is known of its context windows, of the models that it lists (none:
-        not known), whether it heeds the output's limit of a request, and serves its one model under `any_name`."""
+        not known), whether it heeds the output's limit of a request, and answers to `any_name`."""
         return EngineDoor(self, engine, window, models, heeds, any_name)
 
     @property
@@ -215,10 +215,10 @@ class Door:
 class EngineDoor:
     """The door in front of one engine, with what is known of it.
 
-    State: how many wait here, the models that it listed last, and their shortest names.
+    State: how many wait here.
     """
 
-    __slots__ = ("_any_name", "_door", "_engine", "_heeds", "_listed", "_models", "_names", "_window", "waiting")
+    __slots__ = ("_any_name", "_door", "_engine", "_heeds", "_listed", "_window", "waiting")
 
     def __init__(
         self,
@@ -232,13 +232,11 @@ class EngineDoor:
         self._door = door
         self._engine = engine
         self._window = window
-        self._models = models
+        self._listed = Listed(models)
         self._heeds = heeds
         self._any_name = any_name
         self.waiting = 0
         """Requests that wait for this engine: who waits for nothing is through before anybody can look."""
-        self._listed: Sequence[str] = ()
-        self._names: frozenset[str] = frozenset()
 
     async def admit(
         self, facts: RequestFacts, count: TokenCount | None, prefix: PrefixVerdict | None, tenant: str | None
@@ -257,24 +255,17 @@ class EngineDoor:
         return self._door.headers(self._ask(facts, None, tenant)) if self._door.limits.rules else []
 
     def _ask(self, facts: RequestFacts, count: TokenCount | None, tenant: str | None) -> Ask:
-        models = self._models()
-        served = models[0] if len(models) == 1 and self._any_name() else None
+        served = self._listed.behind(facts.model) if self._any_name() else ()
         return ask(
             facts,
             count,
             tenant=tenant,
             engine=self._engine,
-            window=self._window(served or facts.model),
-            listed=self._lists,
+            window=self._window(served[0] if len(served) == 1 else facts.model),
+            listed=self._listed.has,
             heeded=self._heeds(facts),
             served=served,
         )
-
-    def _lists(self, name: str) -> bool:
-        """Whether the engine lists a model of this shortest name, as far as it lists any."""
-        if (models := self._models()) is not self._listed:
-            self._listed, self._names = models, frozenset(map(shortest, models))
-        return name in self._names or not self._names
 
 
 def _no_longer_waits(waiter: Waiter) -> None:

@@ -50,8 +50,8 @@ class Weighed:
     """Those that let it pass, and will be charged."""
     mode: str
     """The strictest mode of all rules that apply; `off`: none does."""
-    cap: int | None
-    """Output tokens that must be written into the request as its limit."""
+    cap: sizes.Cap | None
+    """What must be written into the request as its limit of the output: the lowest."""
 
 
 class Limits:

@@ -5,6 +5,7 @@ engines are held to that: no engine tells two models apart by these alone, and a
 """
 
 import re
+from collections.abc import Callable, Sequence
 from hashlib import blake2b
 
 LONGEST = 128
@@ -36,3 +37,29 @@ def spellings(name: str) -> list[str]:
     below = "" if "/" in name else NAMESPACE
     tags = ("",) if ":" in name.rpartition("/")[2] else ("", TAG)
     return [f"{before}{name}{tag}" for before in dict.fromkeys(("", below, REGISTRY + below)) for tag in tags]
+
+
+class Listed:
+    """The models that an engine lists.
+
+    State: the list as it was last, and the shortest names in it.
+    """
+
+    __slots__ = ("_last", "_models", "_names")
+
+    def __init__(self, models: Callable[[], Sequence[str]]) -> None:
+        self._models = models
+        self._last: Sequence[str] = ()
+        self._names: frozenset[str] = frozenset()
+
+    def has(self, name: str) -> bool:
+        """Whether it lists a model of this shortest name, as far as it lists any."""
+        if (models := self._models()) is not self._last:
+            self._last, self._names = models, frozenset(map(shortest, models))
+        return name in self._names or not self._names
+
+    def behind(self, name: str | None) -> Sequence[str]:
+        """The models of which one answers where the engine does not look at a name that it does not know: its only one;
+        of several any. None for the name of one of several."""
+        models = self._models()
+        return () if len(models) > 1 and name is not None and self.has(shortest(name)) else models

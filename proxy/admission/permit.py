@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from proxy.admission.hold import Now, Spent
+from proxy.admission.sizes import Cap
 from proxy.records import AdmissionVerdict, Usage
 
 End = Callable[[str, Usage | None, int], None]
@@ -19,10 +20,10 @@ class Permit:
 
     __slots__ = ("_end", "output_cap", "verdict")
 
-    def __init__(self, verdict: AdmissionVerdict, output_cap: int | None, end: End) -> None:
+    def __init__(self, verdict: AdmissionVerdict, output_cap: Cap | None, end: End) -> None:
         self.verdict = verdict
         self.output_cap = output_cap
-        """Output tokens to write into the request as its limit; None: leave it as it is."""
+        """Output tokens to write into the request as its limit, and for which rule; None: leave it as it is."""
         self._end: End | None = end
 
     def first_token(self) -> None:

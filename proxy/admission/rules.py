@@ -66,7 +66,7 @@ class Rule:
         return (
             self.mode != "off"
             and (not self.kinds or ask.kind in self.kinds)
-            and (not self.models or ask.nameless or self._fits(ask.model) or self._fits(ask.served))
+            and (not self.models or ask.nameless or any(map(self._fits, (ask.model, *ask.served))))
             and (not self.tenants or (ask.tenant is not None and _matches(self.tenants, [ask.tenant])))
         )
 

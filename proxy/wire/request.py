@@ -26,6 +26,7 @@ NAME_LIMIT = 4_096
 """Characters of a model's name that are read: no path is longer (Linux' PATH_MAX), and names are kept for long."""
 
 NO_OBJECT = "it is no JSON object"
+OWN_TEMPLATE = "it brings a template of its own"
 SPELT = "it spells `{}` in other letters"
 """Why a body cannot be read."""
 
@@ -63,6 +64,8 @@ def read_facts(route: Route, content_type: str, body: bytes, *, closely: bool = 
         )
         if found.route == "inference":
             found = dialect_of(found.dialect).read_request(found, asked)
+            if any(map(asked.get, TEMPLATES)):
+                found = found._replace(unread_prompt=OWN_TEMPLATE)
         return found._replace(unread=unclear) if closely and (unclear := _unclear(found.kind, asked, plain)) else found
     except (Unreadable, RecursionError) as error:
         return found._replace(unread=str(error) if isinstance(error, Unreadable) else "it is nested too deeply")
@@ -116,7 +119,7 @@ def _unclear(kind: str, asked: dict[str, Any], plain: bytes) -> str:
         return f"it has `{name}` twice" if name else "it has a member twice"
     if (names := rivals(kind, asked)) is not None:
         return "it has both `{}` and `{}`".format(*names)
-    return "it brings a template of its own" if any(map(asked.get, TEMPLATES)) else ""
+    return ""
 
 
 def _model(found: RequestFacts, asked: dict[str, Any]) -> str | None:

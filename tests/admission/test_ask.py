@@ -8,11 +8,11 @@ FACTS = RequestFacts("openai", "chat", "inference", model="m1", prompts=2, max_o
 def test_a_request_weighs_what_its_count_says() -> None:
     count = TokenCount(n=100, how="estimated", low=80, high=130, text_tokens=90)
     asked = ask(FACTS, count, tenant="team-a", engine="gpu-1", window=4096)
-    assert asked == ("chat", "m1", "team-a", "gpu-1", 80, 100, 2, 9, 4096, False, "", "m1", None)
+    assert asked == ("chat", "m1", "team-a", "gpu-1", 80, 100, 2, 9, 4096, False, "", "m1", (), "")
 
 
 def test_a_prompt_that_was_not_counted_weighs_nothing() -> None:
-    assert ask(FACTS, None, tenant=None) == ("chat", "m1", None, "", 0, 0, 2, 9, None, False, "", "m1", None)
+    assert ask(FACTS, None, tenant=None) == ("chat", "m1", None, "", 0, 0, 2, 9, None, False, "", "m1", (), "")
 
 
 def test_a_prompt_that_cannot_be_read_weighs_by_its_bytes() -> None:
@@ -31,6 +31,11 @@ def test_a_body_that_is_not_read_for_certain_may_mean_any_model() -> None:
     assert (asked.nameless, asked.unread) == (True, "it has `model` twice")
 
 
+def test_a_body_of_which_the_prompt_alone_is_in_doubt_means_the_model_that_it_names() -> None:
+    asked = ask(replace(FACTS, unread_prompt="it brings a template of its own"), None, tenant=None)
+    assert (asked.nameless, asked.unread, asked.unread_prompt) == (False, "", "it brings a template of its own")
+
+
 def test_a_body_that_passes_unread_may_mean_any_model() -> None:
     assert ask(RequestFacts("passthrough", "audio", "inference"), None, tenant=None).nameless
 
@@ -44,8 +49,10 @@ def test_models_that_are_not_listed_are_counted_as_one_and_long_names_by_a_short
 
 
 def test_the_model_that_will_answer_stands_beside_the_name_that_is_asked_for() -> None:
-    asked = ask(FACTS, None, tenant=None, listed=lambda name: name == "smol", served="Smol:latest")
-    assert (asked.model, asked.served, asked.counted) == ("m1", "smol", "smol")
+    asked = ask(FACTS, None, tenant=None, listed=lambda name: name == "smol", served=["Smol:latest"])
+    assert (asked.model, asked.served, asked.counted) == ("m1", ("smol",), "smol")
+    several = ask(FACTS, None, tenant=None, listed=lambda name: name != "m1", served=["Smol:latest", "b"])
+    assert (several.model, several.served, several.counted) == ("m1", ("smol", "b"), OTHERS)
 
 
 def test_a_limit_that_the_engine_does_not_heed_is_none() -> None:

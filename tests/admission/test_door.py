@@ -257,9 +257,9 @@ def test_made_up_models_share_a_counter_where_the_engine_lists_its_own() -> None
     run(main)
 
 
-def test_an_engine_with_one_model_that_answers_to_any_name_passes_no_rule_by() -> None:
+def test_an_engine_that_answers_to_any_name_passes_no_rule_by() -> None:
     async def main(loop: VirtualLoop) -> None:
-        rule = Rule("r", models=("smol*",), within_window=True)
+        rule = Rule("r", models=("smol*",), within_window=True, max_prompt_tokens=50)
         by_alias = Rule("by alias", models=("gpt-4",), requests_per_minute=1)
         windows = {"smol-1": 50, "other": 4096}
 
@@ -273,7 +273,9 @@ def test_an_engine_with_one_model_that_answers_to_any_name_passes_no_rule_by() -
         with pytest.raises(PromptTooLong):
             await admit(at("smol-1"), facts=made_up)
         await admit(at("smol-1", any_name=False), facts=made_up)
-        await admit(at("smol-1", "other"), facts=made_up)
+        await admit(at("gpt-4", "smol-1"), facts=made_up)
+        with pytest.raises(PromptTooLong):  # by the limit of a model that may answer
+            await admit(at("smol-1", "other"), facts=made_up)
         engine = at("other")
         await admit(engine, facts=made_up)
         with pytest.raises(Shed) as refused:
@@ -345,7 +347,7 @@ def test_sizes_are_refused_with_their_own_errors_and_a_verdict() -> None:
 def test_a_cap_travels_with_the_permit() -> None:
     async def main(loop: VirtualLoop) -> None:
         _, engine = doors(loop, Rule("r", max_output_tokens=100, cap_output=True))
-        assert (await admit(engine)).output_cap == 100
+        assert (await admit(engine)).output_cap == (100, "r.max_output_tokens")
 
     run(main)
 

@@ -112,7 +112,7 @@ def test_the_strictest_mode_is_told() -> None:
 
 def test_the_smallest_cap_is_written() -> None:
     capped = [Rule(str(n), max_output_tokens=n, cap_output=True) for n in (500, 300)]
-    assert Limits(capped).weigh(ASK, START).cap == 300
+    assert Limits(capped).weigh(ASK, START).cap == (300, "300.max_output_tokens")
 
 
 def test_what_the_engine_says_settles_rates_and_budgets() -> None:

@@ -1,6 +1,6 @@
 import pytest
 
-from proxy.admission.names import LONGEST, short, shortest, spellings
+from proxy.admission.names import LONGEST, Listed, short, shortest, spellings
 
 
 @pytest.mark.parametrize(
@@ -39,6 +39,18 @@ def test_a_name_has_all_spellings_that_a_pattern_may_have() -> None:
 def test_every_spelling_leads_back_to_the_name() -> None:
     for name in ("m", "m:7b", "user/m", "user/m:7b"):
         assert {shortest(each) for each in spellings(name)} == {name}
+
+
+def test_a_name_that_is_not_listed_may_mean_any_model_that_is() -> None:
+    assert Listed(lambda: ("A:latest",)).behind("a") == ("A:latest",)
+    several = Listed(lambda: ("A:latest", "b"))
+    assert [several.behind(name) for name in ("library/A", "b", "c", None)] == [
+        (),
+        (),
+        ("A:latest", "b"),
+        ("A:latest", "b"),
+    ]
+    assert Listed(tuple).behind("a") == ()
 
 
 def test_a_name_is_kept_in_bounded_length_and_stands_for_itself_alone() -> None:

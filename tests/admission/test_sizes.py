@@ -29,6 +29,8 @@ ASK = Ask("chat", "m1", None, "", low=90, n=110, prompts=1, max_output=500, wind
         pytest.param({"max_output_tokens": 1}, {"unread": "x", "kind": "rerank"}, None, id="none, whatever it says"),
         pytest.param({"max_output_tokens": 1, "cap_output": True}, {"unread": "x"}, None, id="whoever caps must know"),
         pytest.param({"max_prompt_tokens": 900}, {"unread": "x"}, "max_prompt_tokens", id="a prompt that nobody knows"),
+        pytest.param({"max_prompt_tokens": 900}, {"unread_prompt": "x"}, "max_prompt_tokens", id="a doubtful prompt"),
+        pytest.param({"max_output_tokens": 900}, {"unread_prompt": "x"}, None, id="a doubtful prompt, and sure output"),
         pytest.param({"within_window": True}, {"unread": "x"}, None, id="the engine looks at its window itself"),
         pytest.param({"max_prompt_tokens": 300}, {"max_output": 65_536}, None, id="output never counts as prompt"),
     ],
@@ -36,6 +38,11 @@ ASK = Ask("chat", "m1", None, "", low=90, n=110, prompts=1, max_output=500, wind
 def test_a_request_is_denied_for_its_size(fields: dict[str, Any], ask: dict[str, Any], limit: str | None) -> None:
     denial = too_large(Rule("r", **fields), ASK._replace(**ask))
     assert (denial and denial.limit) == limit
+
+
+def test_a_prompt_that_alone_is_in_doubt_is_no_reason_to_cap() -> None:
+    rule = Rule("r", max_output_tokens=500, cap_output=True)
+    assert cap(rule, ASK._replace(unread_prompt="it brings a template of its own")) is None
 
 
 def test_a_denial_says_whether_it_is_for_the_size_or_for_what_cannot_be_read() -> None:
@@ -59,10 +66,11 @@ def test_a_denial_says_whether_it_is_for_the_size_or_for_what_cannot_be_read() -
 def test_output_is_capped_only_by_a_rule_in_force_that_says_so(
     fields: dict[str, Any], asked: int | None, capped: int | None
 ) -> None:
-    assert cap(Rule("r", **fields), ASK._replace(max_output=asked)) == capped
+    made = cap(Rule("r", **fields), ASK._replace(max_output=asked))
+    assert made == (None if capped is None else (capped, "r.max_output_tokens"))
     assert cap(Rule("r", **fields), ASK._replace(max_output=asked, kind="embed")) is None
 
 
 def test_what_cannot_be_read_for_certain_is_capped_whatever_it_seems_to_ask_for() -> None:
     rule = Rule("r", max_output_tokens=100, cap_output=True)
-    assert cap(rule, ASK._replace(max_output=5, unread="it has `max_tokens` twice")) == 100
+    assert cap(rule, ASK._replace(max_output=5, unread="it has `max_tokens` twice")) == (100, "r.max_output_tokens")

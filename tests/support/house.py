@@ -36,7 +36,7 @@ class KeptPermit:
         return self._permit.verdict
 
     @property
-    def output_cap(self) -> int | None:
+    def output_cap(self) -> tuple[int, str] | None:
         return self._permit.output_cap
 
     def first_token(self) -> None:

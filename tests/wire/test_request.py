@@ -162,9 +162,6 @@ def test_what_engines_may_read_differently_is_said_where_somebody_looks_closely(
 @pytest.mark.parametrize(
     ("path", "body", "why"),
     [
-        ("/api/generate", {"prompt": "a", "template": "words {{ .Prompt }}"}, "it brings a template of its own"),
-        (CHAT, {**HI, "chat_template": "words"}, "it brings a template of its own"),
-        (CHAT, {**HI, "chat_template": None, "template": ""}, ""),
         ("/v1/embeddings", {"input": "a", "content": "long"}, "it has both `input` and `content`"),
         ("/api/embeddings", {"input": "a", "prompt": "long"}, "it has both `input` and `prompt`"),
         ("/v1/embeddings", {**HI, "input": "a"}, "it has both `input` and `messages`"),
@@ -175,6 +172,21 @@ def test_what_engines_may_read_differently_is_said_where_somebody_looks_closely(
 )
 def test_a_prompt_that_engines_may_look_for_elsewhere_is_said_where_somebody_looks_closely(path, body, why):
     assert (facts(path, body).unread, facts(path, body, closely=True).unread) == ("", why)
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "why"),
+    [
+        ("/api/generate", {"prompt": "a", "template": "words {{ .Prompt }}"}, "it brings a template of its own"),
+        (CHAT, {**HI, "chat_template": "words"}, "it brings a template of its own"),
+        (CHAT, {**HI, "chat_template": None, "template": ""}, ""),
+        ("/api/create", {"model": "m", "template": "words"}, ""),
+    ],
+)
+@pytest.mark.parametrize("closely", [False, True])
+def test_a_template_leaves_the_prompt_alone_in_doubt(path, body, why, closely):
+    found = facts(path, body, closely=closely)
+    assert (found.unread, found.unread_prompt) == ("", why)
 
 
 def test_other_names_may_be_spelt_as_they_like():
