@@ -28,8 +28,8 @@ MESSAGES = {
     "shorten it",
     "max_output_tokens": "{value} output {value:token is|tokens are} asked for, and {limit} {limit:is|are} allowed; "
     "ask for fewer",
-    "max_concurrency": "{limit} {limit:request at once is allowed, and one is|requests at once are allowed, and so many "
-    "are} running",
+    "max_concurrency": "{limit} {limit:request at once is allowed, and one is|requests at once are allowed, and so "
+    "many are} running",
     "queue_length": "all places to wait are taken ({limit})",
     "queue_timeout_s": "no place became free within {limit} {limit:second|seconds}",
     "requests_per_minute": "{limit} {limit:request a minute is|requests a minute are} allowed",
@@ -71,7 +71,7 @@ class Amount(float):
 
     def __format__(self, words: str) -> str:
         one, _, many = words.partition("|")
-        return (one if self == 1 else many) or (f"{int(self):,}" if self.is_integer() else f"{float(self):g}")
+        return (one if float(self) == 1 else many) or (f"{int(self):,}" if self.is_integer() else f"{float(self):g}")
 
 
 @dataclass(frozen=True, slots=True)
