@@ -14,13 +14,18 @@ PERMIT_ENDS = {
 }
 """How the permit ends; any other outcome says nothing about the engine: `ignore`. What never reached an engine is
 `withdrawn`, whatever the outcome, and given back whole."""
+ELSEWHERE = range(300, 400)
+"""Statuses of answers that are whole, and no work of the engine's: redirects."""
 LEFT_THE_LINE = AdmissionVerdict("queued", "disconnected", mode="enforce")
 """The verdict of a request that ended in line at the door."""
 
 
-def permit_end(outcome: Outcome, timeline: Timeline) -> str:
-    """The word that ends the permit."""
-    return PERMIT_ENDS.get(outcome, "ignore") if timeline.dispatched_ns is not None else "withdrawn"
+def permit_end(outcome: Outcome, timeline: Timeline, status: int | None) -> str:
+    """The word that ends the permit. An engine that points elsewhere has answered, and read no prompt."""
+    if timeline.dispatched_ns is None:
+        return "withdrawn"
+    elsewhere = outcome is Outcome.COMPLETED and status in ELSEWHERE
+    return "rejected" if elsewhere else PERMIT_ENDS.get(outcome, "ignore")
 
 
 def unadmitted(outcome: Outcome) -> AdmissionVerdict:

@@ -317,7 +317,9 @@ class Exchange:
         said = self._hearing.said()
         usage, report, doubts = sift(self.facts, timeline, recorder.usage, recorder.report)
         if permit is not None:
-            permit.ended(permit_end(outcome, timeline), usage, max(recorder.token_events, said.tokens))
+            permit.ended(
+                permit_end(outcome, timeline, self.client.status), usage, max(recorder.token_events, said.tokens)
+            )
         finished = Finished(
             id=self.id,
             engine=engine.name if engine is not None else "",

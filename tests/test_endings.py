@@ -83,6 +83,7 @@ QUEUE = {"limit": [{"name": "one", "max_concurrency": 1, "queue_length": 1, "que
 ROWS = [
     Row("stream_complete", Outcome.COMPLETED, "success"),
     Row("body_complete", Outcome.COMPLETED, "success", OK),
+    Row("engine_points_elsewhere", Outcome.COMPLETED, "rejected", Script(307, (("location", "/v1"),)), status=307),
     Row("finish_of_every_choice_and_a_clean_close", Outcome.COMPLETED, "success", stream((9, chunk("a", "stop")))),
     Row(
         "limits_that_are_kept_do_not_fire",
