@@ -110,6 +110,8 @@ class Prompt(NamedTuple):
     """Prompts given as token ids."""
     salt: str = ""
     """`cache_salt`, or what else separates one prefix cache from another."""
+    again: int = 0
+    """How often the first of `texts` is read besides: a query stands before each document."""
 
     def over(self, limit: int) -> bool:
         """Whether it has more messages, parts, calls, tools and prompts than `limit`; above it nothing is counted."""

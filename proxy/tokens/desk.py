@@ -15,7 +15,7 @@ from proxy.tokens.calibration import Calibration
 from proxy.tokens.exact import Question, question, read
 from proxy.tokens.meter import Meter, at_once
 from proxy.tokens.sample import Sample, Shapes, sample, texts
-from proxy.tokens.shapes import NOTHING
+from proxy.tokens.shapes import NOTHING, times, total
 from proxy.tokens.truncation import truncated
 
 MODELS = 256
@@ -108,6 +108,9 @@ class Desk:
         meter = self._meter(facts.model)
         run = meter.run if prompt.over(MANY) else at_once
         shapes = Shapes(*[await meter.measure(some) if some else NOTHING for some in await run(partial(texts, prompt))])
+        if prompt.again:
+            again = times(await meter.measure(prompt.texts[:1]), prompt.again)
+            shapes = shapes._replace(content=total([shapes.content, again]))
         numbers = await run(partial(sample, prompt, shapes, facts.kind))
         band, how = self._band(facts.model, numbers, await self._said(facts, body, spell))
         return await run(partial(_token_count, facts, prompt, shapes, band, how, numbers))
@@ -115,10 +118,13 @@ class Desk:
     def learn(self, facts: RequestFacts, count: TokenCount | None, usage: Usage | None) -> None:
         """Take in what the engine said of a prompt that was counted here.
 
-        Nothing is learnt from prompts with token ids or unseen parts, nor from a prompt that the engine has cut.
+        Nothing is learnt from prompts with token ids or unseen parts, from one that the engine has cut, or where it may
+        have read another one.
         """
         truth = usage.prompt_tokens if usage is not None else None
         if count is None or truth is None or not count.sample or truncated(count, truth):
+            return
+        if facts.unread or facts.unread_prompt:  # the engine may have read another prompt
             return
         model = _name(facts.model)
         calibration = self._calibrations.get(model) or self._admit(model)

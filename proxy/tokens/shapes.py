@@ -163,6 +163,11 @@ def fewest(tokens: int, foreign: int) -> float:
     return FEWEST * (tokens - beyond) + FEWEST_FOREIGN * beyond
 
 
+def times(shape: Shape, count: int) -> Shape:
+    """The shape of a text that is read so often."""
+    return Shape._make([number * count for number in shape])
+
+
 def total(shapes: Sequence[Shape]) -> Shape:
     """The sum of shapes; of none, the empty shape."""
     if len(shapes) < 2:

@@ -179,11 +179,12 @@ def _raw_texts(asked: object) -> Iterator[str]:
 
 
 def pair_prompt(body: dict[str, Any]) -> tuple[Prompt, int]:
-    """Rerank and score: one text against several; every pair is a prompt."""
+    """Rerank and score: one text against several, or each against its own; every pair is a prompt."""
     one, many = first_given(body, *ONE), first_given(body, *MANY)
     heads = [_document(each) for each in (one if isinstance(one, list) else [one]) if isinstance(each, str | dict)]
     tails = [_document(each) for each in (many if isinstance(many, list) else [many] if many else [])]
-    return Prompt(texts=(*heads, *tails)), max(len(heads), len(tails), 1)
+    again = len(tails) - 1 if len(heads) == 1 and tails else 0
+    return Prompt(texts=(*heads, *tails), again=again), max(len(heads), len(tails), 1)
 
 
 def _document(each: object) -> str:

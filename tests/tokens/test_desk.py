@@ -1,6 +1,7 @@
 import asyncio
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TypeVar
 
 import pytest
@@ -57,6 +58,7 @@ PICTURE = Part("text", "What is in this picture?")
         pytest.param(chat(SAY_HI, Part("audio", "AAAA")), 2, 0, 1, id="sound, whose length nobody knows"),
         pytest.param(chat(Part("text", "Explain what <|endoftext|> does.")), 11, 0, 0, id="text that spells a token"),
         pytest.param(texts("Say hi", "Say hi"), 4, 0, 0, id="two prompts"),
+        pytest.param(Prompt(texts=("Say hi", "hi", "hi"), again=1), 6, 0, 0, id="a query before each document"),
         pytest.param(texts(" hello" * 30_000), 30_000, 0, 0, id="a long one"),
         pytest.param(Prompt(ids=((9906, 11, 1917),)), 3, 0, 0, id="ids"),
         pytest.param(Prompt(ids=((-1,),)), 1, 0, 0, id="an id that no vocabulary has"),
@@ -133,6 +135,13 @@ def test_some_answers_teach_nothing(prompt: Prompt, usage: Usage | None) -> None
     desk = Desk(meter())
     desk.learn(facts(prompt), asyncio.run(desk.count(facts(prompt))), usage)
     desk.learn(facts(None), None, usage)
+    assert desk.snapshot() == {}
+
+
+@pytest.mark.parametrize("doubt", ["unread", "unread_prompt"])
+def test_a_body_that_the_engine_may_read_otherwise_teaches_nothing(doubt: str) -> None:
+    desk, asked = Desk(meter()), replace(facts(chat(SAY_HI)), **{doubt: "it brings a template of its own"})
+    desk.learn(asked, asyncio.run(desk.count(asked)), Usage(prompt_tokens=9_000))
     assert desk.snapshot() == {}
 
 

@@ -162,10 +162,14 @@ def test_ids_that_no_record_can_hold_are_cut():
 
 
 def test_pairs_are_one_text_against_several():
-    assert pair_prompt({"query": "q", "documents": ["a", {"text": "b"}, 5]}) == (Prompt(texts=("q", "a", "b", "")), 3)
+    assert pair_prompt({"query": "q", "documents": ["a", {"text": "b"}, 5]}) == (
+        Prompt(texts=("q", "a", "b", ""), again=2),
+        3,
+    )
     assert pair_prompt({"text_1": ["q"], "text_2": "a"}) == (Prompt(texts=("q", "a")), 1)
-    assert pair_prompt({"query": "q", "texts": ["a", "b"]}) == (Prompt(texts=("q", "a", "b")), 2)
+    assert pair_prompt({"query": "q", "texts": ["a", "b"]}) == (Prompt(texts=("q", "a", "b"), again=1), 2)
     assert pair_prompt({"data_1": "q", "data_2": ["a"]}) == (Prompt(texts=("q", "a")), 1)
+    assert pair_prompt({"text_1": ["q", "r"], "text_2": ["a", "b"]}) == (Prompt(texts=("q", "r", "a", "b")), 2)
     part, image = {"type": "text", "text": "c"}, {"type": "image_url", "image_url": "data:1"}
     seen = {"query": {"content": [part]}, "documents": {"content": [part, image, part]}}
     assert pair_prompt(seen) == (Prompt(texts=("c", "cc")), 1)
