@@ -72,6 +72,11 @@ WALK = 1e-5
 OUTLIER = 4.0
 """An error beyond this many standard deviations moves the weights no further than one at it (Huber)."""
 
+OPENED = 100.0
+"""Times the prior's variance that comes back at most where two answers in a row are such errors to the same side: the
+tokenizer is of another family than was believed (bytes, characters), or another one by now. To learn it in steps of
+outliers takes hundreds of answers."""
+
 RECENT = 256
 """Errors that the band is drawn from."""
 
@@ -117,10 +122,10 @@ class Calibration:
     """One model's weights and errors.
 
     State: weights, their covariance, recent errors in standard deviations in order of time and of size, answers learnt
-    from, smoothed drift, and the error that half the band is wide.
+    from, smoothed drift, the error that half the band is wide, and to which side the last answer was an outlier.
     """
 
-    __slots__ = ("_covariance", "_errors", "_ranked", "_weights", "_width", "answers", "drift")
+    __slots__ = ("_covariance", "_errors", "_ranked", "_surprise", "_weights", "_width", "answers", "drift")
 
     def __init__(self, trust: float = 1.0) -> None:
         """`trust` scales the prior's deviations: below 1 where our vocabulary is known to be the model's own."""
@@ -131,6 +136,7 @@ class Calibration:
         self._errors: deque[float] = deque()
         self._ranked: list[float] = []
         self._width = UNTAUGHT
+        self._surprise = 0
         self.answers = 0
         self.drift = 0.0
         """Smoothed (truth - count) / truth of the recent answers; positive: we count too few."""
@@ -159,9 +165,12 @@ class Calibration:
         numbers = list(map(float, sample))
         pull = [sum(map(mul, row, numbers)) for row in self._covariance]
         n, doubt = sum(map(mul, self._weights, numbers)), sum(map(mul, pull, numbers))
-        error = truth - n
-        size = abs(error) / sqrt(doubt + _square(RESIDUE, n))
-        self._update(pull, error * min(1.0, OUTLIER / size) if size else 0.0, doubt + _square(NOISE, n))
+        error, residue = truth - n, _square(RESIDUE, n)
+        size = abs(error) / sqrt(doubt + residue)
+        if self._surprised_again(error, size):
+            doubt += self._open(numbers, pull, (error / OUTLIER) ** 2 - doubt - residue)
+        reach = OUTLIER * sqrt(doubt + residue)
+        self._update(pull, max(-reach, min(error, reach)), doubt + _square(NOISE, n))
         self._heard(size, error, truth)
 
     def confirms(self, n: int, low: int, high: int, truth: int) -> bool:
@@ -170,6 +179,21 @@ class Calibration:
             return False
         self._heard(abs(truth - n) / max(high - n, 1) * self._width, truth - n, truth)
         return True
+
+    def _surprised_again(self, error: float, size: float) -> bool:
+        """Whether this answer is an outlier as the last one was, and to the same side: then it was none."""
+        last, self._surprise = self._surprise, 0 if size <= OUTLIER else 1 if error > 0 else -1
+        return self._surprise != 0 and self._surprise == last
+
+    def _open(self, numbers: list[float], pull: list[float], missing: float) -> float:
+        """Gives back of the prior's doubt as much as makes up for what is `missing` to this sample, and returns it."""
+        prior = [variance * number for variance, number in zip(_VARIANCE, numbers, strict=True)]
+        whole: float = sum(map(mul, prior, numbers))
+        share = min(OPENED, missing / whole) if whole else 0.0
+        for i, row in enumerate(self._covariance):
+            row[i] += share * _VARIANCE[i]
+            pull[i] += share * prior[i]
+        return share * whole
 
     def _heard(self, size: float, error: float, truth: int) -> None:
         self._keep(size)

@@ -122,7 +122,7 @@ class Desk:
         have read another one.
         """
         truth = usage.prompt_tokens if usage is not None else None
-        if count is None or truth is None or not count.sample or truncated(count, truth):
+        if count is None or not truth or not count.sample or truncated(count, truth):
             return
         if facts.unread or facts.unread_prompt:  # the engine may have read another prompt
             return

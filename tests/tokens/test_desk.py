@@ -126,6 +126,7 @@ def test_answers_teach_the_models_own_cost() -> None:
     [
         pytest.param(chat(SAY_HI), None, id="no usage"),
         pytest.param(chat(SAY_HI), Usage(output_tokens=3), id="no prompt tokens"),
+        pytest.param(texts("a"), Usage(prompt_tokens=0), id="none, which no prompt has"),
         pytest.param(chat(SAY_HI, Part("image", "")), Usage(prompt_tokens=900), id="an image"),
         pytest.param(Prompt(ids=((1, 2),)), Usage(prompt_tokens=3), id="ids"),
         pytest.param(texts(" hello" * 9000), Usage(prompt_tokens=2050), id="a prompt that was cut"),
