@@ -15,7 +15,7 @@ from proxy.tokens.vocabularies import VOCABULARIES, load
 from proxy.wire import ids
 
 CACHE_BYTES = 32 * 1024 * 1024
-"""For the shapes of texts seen before: some 40,000 pieces, the histories of thousands of conversations."""
+"""For the shapes of texts seen before: some 26,000 pieces, the histories of thousands of conversations."""
 
 
 class Closed:

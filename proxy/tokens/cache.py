@@ -8,9 +8,9 @@ from collections import OrderedDict
 
 from proxy.tokens.shapes import Shape
 
-ENTRY_BYTES = 1_050
-"""What one entry takes at most: hash, shape, its numbers, and its place in the table (measured 350 for short pieces,
-whose numbers Python shares, to 1,025)."""
+ENTRY_BYTES = 1_250
+"""What one entry takes at most: hash, shape, its numbers, and its place in the table (measured 400 for short pieces,
+whose numbers Python shares, to 1,209)."""
 
 
 class Cache:

@@ -40,6 +40,11 @@ PRIOR = {
     "lines": (0.0, 0.2),
     "indented": (0.0, 0.2),
     "foreign": (0.0, 0.15),
+    "latin": (0.0, 0.2),
+    "alphabets": (0.0, 0.2),
+    "brahmic": (0.0, 0.2),
+    "ideographs": (0.0, 0.2),
+    "pictures": (0.0, 0.5),
     "tool_tokens": (1.0, 0.5),
     "tools": (4.0, 10.0),
     "has_tools": (20.0, 60.0),
@@ -86,12 +91,16 @@ LEARNT = 10
 COVERAGE = 0.96
 """Quantile of recent errors that the band takes: 95 % are promised, and the quantile is itself an estimate."""
 
-UNTAUGHT, LEARNING = 1.75, 4.0
+UNTAUGHT, LEARNING, FEW = 1.75, 4.0, 3.0
 """Half width of the band in standard deviations of the filter: before the first answer, when the prior alone speaks;
-and until enough were seen, when the filter believes more of other kinds of prompts than it can know."""
+and at least until a count is called calibrated, when the filter believes more of other kinds of prompts than it can
+know; and until there are errors enough."""
+
+ENOUGH = 24
+"""Errors of which that quantile is one: the largest of ten is passed by every eleventh."""
 
 SEASONED, SAMPLED = 256, 4
-"""Answers after which only every fourth of those that lie in their band moves the weights: an update takes 60 us, and
+"""Answers after which only every fourth of those that lie in their band moves the weights: an update takes 80 us, and
 tells little that was not known. A surprise always does."""
 
 LARGEST = 1e12
@@ -213,7 +222,9 @@ class Calibration:
         if not self._errors:
             return UNTAUGHT
         width = _quantile(self._ranked, COVERAGE)
-        return width if self.learnt else max(width, LEARNING)
+        if self.answers >= ENOUGH:
+            return width
+        return max(width, FEW if self.learnt else LEARNING)
 
     def _update(self, pull: list[float], error: float, variance: float) -> None:
         """The filter's step: shift the weights by the gain, shrink the covariance, and let it walk."""

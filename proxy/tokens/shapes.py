@@ -61,6 +61,16 @@ class Shape(NamedTuple):
     """Lines that begin with white space."""
     foreign: int = 0
     """Bytes beyond ASCII."""
+    latin: int = 0
+    """Characters beyond ASCII, by the byte that they begin with: up to U+027F, accents and the like ..."""
+    alphabets: int = 0
+    """... up to U+07FF, Greek, Cyrillic, Hebrew, Arabic ..."""
+    brahmic: int = 0
+    """... up to U+1FFF, Devanagari, Thai, Georgian ..."""
+    ideographs: int = 0
+    """... from U+3000 on, Chinese, Japanese, Korean ..."""
+    pictures: int = 0
+    """... and beyond U+FFFF, emoji and rare characters."""
 
 
 NOTHING = Shape()
@@ -90,6 +100,14 @@ _USUAL = _LETTERS + _DIGITS + b" "
 _SIGNS = _table({b"\"'": b'"', b"_": b"_", b"/": b"/", b"\t": b"\t", _CONTROLS: b"\n", _MARKS_ELSE: b"."}, other=b"x")
 
 
+_SCRIPTS = _table(
+    {bytes(range(0xC2, 0xCA)): b"l", bytes(range(0xCA, 0xE0)): b"a", b"\xe0\xe1": b"b", bytes(range(0xE3, 0xEE)): b"i",
+     bytes(range(0xF0, 0xF5)): b"p"},
+    other=b"-",
+)  # fmt: skip
+_ASCII = bytes(range(128))
+
+
 _TENTHS = (0.0, 0.015, 0.1, 0.3, 0.7, 0.9, 1.0)
 """Where the vocabulary is divided, as shares of its tokens: the first part is the commonest, the last the rarest."""
 
@@ -115,6 +133,8 @@ class Ruler:
         others = data.translate(_SIGNS, _USUAL)  # a tenth of most texts: counting in it costs less
         sign = others.count
         digits, blanks, tabs = count(b"0"), data.count(b" "), sign(b"\t")
+        foreign = sign(b"x")
+        script = data.translate(_SCRIPTS, _ASCII).count if foreign else b"".count
         return Shape(
             tokens,
             rarities(0),
@@ -136,7 +156,12 @@ class Ruler:
             tabs=tabs,
             lines=sign(b"\n"),
             indented=count(b"\n "),
-            foreign=sign(b"x"),
+            foreign=foreign,
+            latin=script(b"l"),
+            alphabets=script(b"a"),
+            brahmic=script(b"b"),
+            ideographs=script(b"i"),
+            pictures=script(b"p"),
         )
 
     def _rarities(self, ranks: list[int]) -> bytes:

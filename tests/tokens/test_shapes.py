@@ -45,12 +45,17 @@ def test_every_number_says_what_its_name_says() -> None:
         lines=1,
         indented=1,
         foreign=2,
+        latin=1,
     )
 
 
 def test_rare_tokens_are_counted_from_their_share_of_the_vocabulary_on() -> None:
     text = "".join(map(chr, (14, 15, 99, 100, 299, 300, 699, 700, 899, 900)))
     assert shape(text)[1:6] == (1, 7, 5, 3, 1)
+
+
+def test_scripts_are_told_by_the_byte_that_their_characters_begin_with() -> None:
+    assert shape("aéü ńə ωжשم कไა 研ョ한 🎉😀 —ﬁ\ud800")[-6:] == (51, 4, 4, 3, 4, 2)
 
 
 def test_the_shape_of_nothing_is_empty() -> None:
