@@ -17,8 +17,10 @@ import httpx
 import structlog
 
 from proxy import headers
+from proxy.admission.ask import OTHERS
 from proxy.admission.door import Door
 from proxy.admission.limits import Limits
+from proxy.admission.names import Listed
 from proxy.auditing import Auditing
 from proxy.client import Client, Headers, Receive, Scope, Send
 from proxy.clock import Clock
@@ -187,6 +189,11 @@ class DataApp:
             answer = await engine.fetch(question.target, ASK_S, body=question.body)
             return answer[2] if answer is not None and answer[0] == 200 else None
 
+        def known(model: str) -> str:
+            behind = listed.behind(model) if engine.kind in ANY_NAME else ()
+            return listed.spelt(model) if not behind else behind[0] if len(behind) == 1 else OTHERS
+
+        listed = Listed(lambda: engine.models)
         door = self.door.at(
             upstream.label,
             window=lambda model: engine.fingerprint.window(model),
@@ -194,7 +201,7 @@ class DataApp:
             heeds=lambda facts: heeds(engine.kind, facts),
             any_name=lambda: engine.kind in ANY_NAME,
         )
-        engine = Engine(upstream, self._relay, door, self._furniture.desk(ask), configured)
+        engine = Engine(upstream, self._relay, door, self._furniture.desk(ask, known), configured)
         return engine
 
     def _build_rooms(self) -> Rooms:

@@ -1,13 +1,14 @@
 """The desks' furniture: vocabularies loaded once, meters shared by all engines, one thread for long prompts."""
 
 import importlib
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from proxy.config import ConfigError, Tokens
 from proxy.records import RequestFacts, TokenCount, Usage
 from proxy.tokens.cache import Cache
-from proxy.tokens.desk import Ask, Desk, Spell, always, never, unheard
+from proxy.tokens.desk import Ask, Desk, Spell, always, as_it_is, never, unheard
 from proxy.tokens.meter import Meter, off_loop
 from proxy.tokens.pieces import pieces
 from proxy.tokens.shapes import Encoder
@@ -58,11 +59,11 @@ class Furniture:
         self._default = self._meter(settings.vocabulary)
         self._meters = {model: self._meter(name) for model, name in settings.models.items()}
 
-    def desk(self, ask: Ask) -> Desk | Closed:
-        """A desk for one engine."""
+    def desk(self, ask: Ask, known: Callable[[str], str] = as_it_is) -> Desk | Closed:
+        """A desk for one engine; `known` says which model a client means by a name."""
         if not self._settings.count:
             return Closed()
-        return Desk(self._default, self._meters, ask=ask, asks=self._asks)
+        return Desk(self._default, self._meters, ask=ask, asks=self._asks, known=known)
 
     def encode(self, text: str) -> list[int]:
         """Tokens of a text by the default vocabulary, whatever the text is."""

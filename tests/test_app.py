@@ -635,6 +635,31 @@ def test_the_engines_own_tokenizer_is_asked_where_that_is_set(page: object, how:
     assert record.counted.how == how
 
 
+@pytest.mark.parametrize(
+    ("kind", "models", "names", "taught"),
+    [
+        ("ollama", ("M1:latest",), ("m1", "M1", "library/m1:latest"), {"M1:latest": 3}),
+        ("vllm", ("m1",), ("m1", "m1"), {"m1": 2}),
+        ("llamacpp", ("m1.gguf",), ("gpt-4", "made-up", "m1.gguf"), {"m1.gguf": 3}),
+        ("sglang", ("a", "b"), ("a", "made-up", "made-up-2", "B"), {"a": 1, "(others)": 2, "b": 1}),
+        ("llamacpp", (), ("x", "y"), {"x": 1, "y": 1}),
+    ],
+)
+def test_no_spelling_and_no_made_up_name_makes_a_model_that_is_counted_anew(
+    kind: str, models: tuple[str, ...], names: tuple[str, ...], taught: dict[str, int]
+) -> None:
+    async def main(loop: VirtualLoop) -> dict[str, Any]:
+        usage = {"prompt_tokens": 12, "completion_tokens": 1}
+        upstream = [{"url": URL, "kind": kind, "models": list(models)}]
+        house = House(loop, plain(200, {"choices": [], "usage": usage}), upstream=upstream)
+        for name in names:
+            body = json.dumps({"model": name, "messages": [{"role": "user", "content": "Say hi"}]})
+            await house.ask(simple_request(body.encode()))
+        return house.app.fleet.engines[0].desk.snapshot()
+
+    assert {model: kept["answers"] for model, kept in run(main).items()} == taught
+
+
 @pytest.mark.parametrize(("messages", "hops"), [(1, 0), (3_000, 2)])
 def test_a_body_of_thousands_of_messages_is_read_and_edited_off_the_loop(messages: int, hops: int) -> None:
     body = json.dumps({"model": "m1", "stream": True, "messages": [{"role": "user"}] * messages}).encode()

@@ -76,10 +76,16 @@ def ask(
         n=count.n if count is not None else unread // TOKEN_BYTES,
         prompts=facts.prompts,
         max_output=facts.max_output if heeded else None,
-        window=window,
+        window=_stated_window(facts) or window,
         nameless=model is None or bool(facts.unread),
         unread=facts.unread,
         counted="" if counted is None else short(counted) if listed(counted) else OTHERS,
         served=serving,
         unread_prompt=facts.unread_prompt,
     )
+
+
+def _stated_window(facts: RequestFacts) -> int | None:
+    """The context window that the request asks for: Ollama loads the model with it."""
+    stated = dict(facts.options).get("num_ctx", "") if facts.dialect == "ollama" else ""
+    return int(stated) if stated.isascii() and stated.isdigit() else None

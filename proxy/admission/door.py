@@ -256,12 +256,13 @@ class EngineDoor:
 
     def _ask(self, facts: RequestFacts, count: TokenCount | None, tenant: str | None) -> Ask:
         served = self._listed.behind(facts.model) if self._any_name() else ()
+        model = served[0] if len(served) == 1 else facts.model
         return ask(
             facts,
             count,
             tenant=tenant,
             engine=self._engine,
-            window=self._window(served[0] if len(served) == 1 else facts.model),
+            window=self._window(self._listed.spelt(model) if model is not None else None),
             listed=self._listed.has,
             heeded=self._heeds(facts),
             served=served,

@@ -42,7 +42,7 @@ def spellings(name: str) -> list[str]:
 class Listed:
     """The models that an engine lists.
 
-    State: the list as it was last, and the shortest names in it.
+    State: the list as it was last, and the shortest names in it with those that are listed.
     """
 
     __slots__ = ("_last", "_models", "_names")
@@ -50,16 +50,24 @@ class Listed:
     def __init__(self, models: Callable[[], Sequence[str]]) -> None:
         self._models = models
         self._last: Sequence[str] = ()
-        self._names: frozenset[str] = frozenset()
+        self._names: dict[str, str] = {}
 
     def has(self, name: str) -> bool:
         """Whether it lists a model of this shortest name, as far as it lists any."""
-        if (models := self._models()) is not self._last:
-            self._last, self._names = models, frozenset(map(shortest, models))
-        return name in self._names or not self._names
+        names = self._now()
+        return name in names or not names
+
+    def spelt(self, name: str) -> str:
+        """The name as it is listed, however a client spells it; one that is not listed as it is."""
+        return self._now().get(shortest(name), name)
 
     def behind(self, name: str | None) -> Sequence[str]:
         """The models of which one answers where the engine does not look at a name that it does not know: its only one;
         of several any. None for the name of one of several."""
         models = self._models()
         return () if len(models) > 1 and name is not None and self.has(shortest(name)) else models
+
+    def _now(self) -> dict[str, str]:
+        if (models := self._models()) is not self._last:
+            self._last, self._names = models, {shortest(model): model for model in reversed(models)}
+        return self._names

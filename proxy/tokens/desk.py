@@ -57,6 +57,11 @@ def never(kind: str, facts: RequestFacts) -> bool:
     return False
 
 
+def as_it_is(model: str) -> str:
+    """Every name is a model of its own."""
+    return model
+
+
 def unheard(ids: bytes) -> None:
     """The `Spell` of who does not listen."""
 
@@ -67,7 +72,7 @@ class Desk:
     State: a calibration per model that has answered, the one that was taught last at the end.
     """
 
-    __slots__ = ("_ask", "_asks", "_calibrations", "_default", "_kind", "_meters", "_named", "_untaught")
+    __slots__ = ("_ask", "_asks", "_calibrations", "_default", "_kind", "_known", "_meters", "_named", "_untaught")
 
     def __init__(
         self,
@@ -77,17 +82,19 @@ class Desk:
         kind: str = "openai",
         ask: Ask = nobody,
         asks: Callable[[str, RequestFacts], bool] = always,
+        known: Callable[[str], str] = as_it_is,
     ) -> None:
         """`meters` are those of models whose vocabulary is configured; the name `*` stands for every other model.
 
         `kind` is the engine's; `ask` reaches its tokenizer, at the cost of a round trip, before each request that
-        `asks` says.
+        `asks` says. `known`: the model that a client calls so, in a name that is the same for all spellings.
         """
         self._meters = meters or {}
         self._default = default
         self._kind = kind
         self._ask = ask
         self._asks = asks
+        self._known = known
         self._untaught = Calibration()
         self._named = Calibration(NAMED_TRUST)
         self._calibrations: OrderedDict[str, Calibration] = OrderedDict()
@@ -126,7 +133,7 @@ class Desk:
             return
         if facts.unread or facts.unread_prompt:  # the engine may have read another prompt
             return
-        model = _name(facts.model)
+        model = self._name(facts.model)
         calibration = self._calibrations.get(model) or self._admit(model)
         self._calibrations.move_to_end(model)
         if not calibration.confirms(count.n, count.low, count.high, truth):
@@ -159,7 +166,7 @@ class Desk:
         except ValueError:
             return False
         if len(self._calibrations) < MODELS:
-            self._calibrations[_name(model)] = calibration
+            self._calibrations[self._name(model)] = calibration
         return True
 
     def _band(self, model: str | None, numbers: Sample, said: int | None) -> tuple[tuple[int, int, int], str]:
@@ -186,11 +193,16 @@ class Desk:
         return told.tokens
 
     def _meter(self, model: str | None) -> Meter:
-        return self._meters.get(model or "") or self._meters.get("*") or self._default
+        return self._meters.get(self._name(model)) or self._meters.get("*") or self._default
+
+    def _name(self, model: str | None) -> str:
+        """The name under which a model is calibrated; one with a vocabulary of its own stands for itself."""
+        name = model or ""
+        return (name if name in self._meters else self._known(name))[:NAME_CHARS]
 
     def _calibration(self, model: str | None) -> Calibration:
         named = self._meter(model) is not self._default
-        return self._calibrations.get(_name(model)) or (self._named if named else self._untaught)
+        return self._calibrations.get(self._name(model)) or (self._named if named else self._untaught)
 
     def _admit(self, model: str) -> Calibration:
         """A place for a model that answers for the first time."""
@@ -199,11 +211,6 @@ class Desk:
             del self._calibrations[min(old, key=lambda name: self._calibrations[name].answers)]
         named = self._meter(model) is not self._default
         return self._calibrations.setdefault(model, Calibration(NAMED_TRUST if named else 1.0))
-
-
-def _name(model: str | None) -> str:
-    """The name under which a model is calibrated."""
-    return (model or "")[:NAME_CHARS]
 
 
 def _most(facts: RequestFacts, asked: Question) -> int:

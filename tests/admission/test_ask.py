@@ -1,3 +1,5 @@
+import pytest
+
 from proxy.admission.ask import OTHERS, ask
 from proxy.admission.names import LONGEST
 from proxy.records import Prompt, RequestFacts, TokenCount
@@ -32,8 +34,17 @@ def test_a_body_that_is_not_read_for_certain_may_mean_any_model() -> None:
 
 
 def test_a_body_of_which_the_prompt_alone_is_in_doubt_means_the_model_that_it_names() -> None:
-    asked = ask(replace(FACTS, unread_prompt="it brings a template of its own"), None, tenant=None)
+    asked = ask(FACTS._replace(unread_prompt="it brings a template of its own"), None, tenant=None)
     assert (asked.nameless, asked.unread, asked.unread_prompt) == (False, "", "it brings a template of its own")
+
+
+@pytest.mark.parametrize(
+    ("dialect", "num_ctx", "window"),
+    [("ollama", "8192", 8_192), ("ollama", "1024", 1_024), ("ollama", "true", 4_096), ("openai", "8192", 4_096)],
+)
+def test_ollama_takes_the_window_that_a_request_asks_for(dialect: str, num_ctx: str, window: int) -> None:
+    asks = FACTS._replace(dialect=dialect, options=(("num_ctx", num_ctx),))
+    assert ask(asks, None, tenant=None, window=4_096).window == window
 
 
 def test_a_body_that_passes_unread_may_mean_any_model() -> None:

@@ -285,6 +285,18 @@ def test_an_engine_that_answers_to_any_name_passes_no_rule_by() -> None:
     run(main)
 
 
+def test_a_window_is_found_however_the_model_is_spelt() -> None:
+    async def main(loop: VirtualLoop) -> None:
+        door = Door(loop.clock, Limits([Rule("r", within_window=True)]))
+        engine = door.at("gpu-1", {"Llama3:latest": 99}.get, models=lambda: ("Llama3:latest",))
+        for name in ("llama3", "Llama3:latest", "library/LLAMA3"):
+            with pytest.raises(PromptTooLong):
+                await admit(engine, facts=FACTS._replace(model=name))
+        await admit(engine, facts=FACTS._replace(model="other"))
+
+    run(main)
+
+
 def test_a_limit_of_the_output_that_the_engine_does_not_heed_is_none() -> None:
     async def main(loop: VirtualLoop) -> None:
         door = Door(loop.clock, Limits([Rule("r", max_output_tokens=500)]))

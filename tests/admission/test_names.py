@@ -53,6 +53,13 @@ def test_a_name_that_is_not_listed_may_mean_any_model_that_is() -> None:
     assert Listed(tuple).behind("a") == ()
 
 
+def test_a_name_is_found_as_it_is_listed() -> None:
+    listed = Listed(lambda: ("Llama3:latest", "llama3", "Qwen/Qwen3"))
+    assert [listed.spelt(name) for name in ("LLAMA3", "library/llama3:latest", "qwen/qwen3", "other")] == [
+        "Llama3:latest", "Llama3:latest", "Qwen/Qwen3", "other",
+    ]  # fmt: skip
+
+
 def test_a_name_is_kept_in_bounded_length_and_stands_for_itself_alone() -> None:
     assert short("m" * LONGEST) == "m" * LONGEST
     longer = [short("m" * LONGEST + str(n)) for n in range(100)]

@@ -146,6 +146,19 @@ def test_a_body_that_the_engine_may_read_otherwise_teaches_nothing(doubt: str) -
     assert desk.snapshot() == {}
 
 
+def test_all_spellings_of_a_name_are_one_model_and_a_name_with_a_vocabulary_is_its_own() -> None:
+    desk = Desk(meter(), {"M1": meter("o200k_base")}, known=lambda name: name.casefold())
+    taught(desk, 12, "m1")
+    assert count(chat(SAY_HI), desk, model="mystery").how == "estimated"
+    for name, how in (("m1", "calibrated"), ("M1", "estimated")):
+        assert count(chat(SAY_HI), desk, model=name).how == how
+    taught(desk, 1, "Mystery")
+    again = Desk(meter(), known=lambda name: name.casefold())
+    again.restore(json.loads(json.dumps(desk.to_dict())))
+    assert again.snapshot() == desk.snapshot() | {"m1": again.snapshot()["m1"]}
+    assert list(desk.snapshot()) == ["m1", "mystery"]
+
+
 def test_what_was_learnt_survives_a_restart() -> None:
     desk, prompt = Desk(meter()), chat(Part("text", "Tell me about number 77 and its friends."))
     taught(desk, 40)
