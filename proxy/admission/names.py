@@ -4,7 +4,6 @@ Ollama takes `m`, `M`, `m:latest`, `library/m` and `https://registry.ollama.ai/l
 engines are held to that: no engine tells two models apart by these alone, and a rule is not passed by with a spelling.
 """
 
-import re
 from collections.abc import Callable, Sequence
 from hashlib import blake2b
 
@@ -16,12 +15,12 @@ HASH_BYTES = 8
 REGISTRY, NAMESPACE, TAG = "registry.ollama.ai/", "library/", ":latest"
 """What Ollama adds where a name leaves it out."""
 
-_NAME = re.compile(rf"(?:(?:.*://)?{re.escape(REGISTRY)})?(?:{NAMESPACE})?(.*?)(?:{TAG})?\Z", re.DOTALL)
-
 
 def shortest(model: str) -> str:
     """The model's name in small letters, without what may be left out."""
-    return _NAME.sub(r"\1", model.casefold(), count=1)
+    name = model.casefold()
+    _, remote, rest = name.rpartition(f"://{REGISTRY}")
+    return (rest if remote else name.removeprefix(REGISTRY)).removeprefix(NAMESPACE).removesuffix(TAG)
 
 
 def short(name: str) -> str:

@@ -201,8 +201,9 @@ class Desk:
         return (name if name in self._meters else self._known(name))[:NAME_CHARS]
 
     def _calibration(self, model: str | None) -> Calibration:
-        named = self._meter(model) is not self._default
-        return self._calibrations.get(self._name(model)) or (self._named if named else self._untaught)
+        if (kept := self._calibrations.get(self._name(model))) is not None:
+            return kept
+        return self._untaught if self._meter(model) is self._default else self._named
 
     def _admit(self, model: str) -> Calibration:
         """A place for a model that answers for the first time."""
