@@ -130,14 +130,7 @@ class Limits:
 
     def snapshot(self, now: Now) -> dict[str, Any]:
         """Decisions, and how full the counters are; as JSON."""
-        counters = [
-            *(_shown(key, rate.limit, rate.remaining(now.ns)) for key, rate in self._rates.some(LOOKED_AT)),
-            *(_shown(key, one.limit, one.remaining(now.wall_s)) for key, one in self._budgets.some(LOOKED_AT)),
-            *(
-                _shown(key, slots.limit, max(0, slots.limit - slots.taken)) | {"waiting": slots.waiting}
-                for key, slots in self._slots.some(LOOKED_AT)
-            ),
-        ]
+        counters = list(self._counters(now))
         counters.sort(key=lambda counter: counter["remaining"] / counter["allowed"])
         return {
             "rules": [{"name": rule.name, "mode": rule.mode} for rule in self.rules],
@@ -147,6 +140,20 @@ class Limits:
             ],
             "counters": counters[:SHOWN],
         }
+
+    def _counters(self, now: Now) -> Iterable[dict[str, Any]]:
+        """Some of each sort, as the rules stand now: what a rule counted that is gone is nobody's limit."""
+        allowed: dict[Key, int] = {(name, rule.name): limit for rule in self.rules for name, limit in rule.limits()}
+        for key, rate in self._rates.some(LOOKED_AT):
+            if (limit := allowed.get(key[:2])) is not None:
+                yield _shown(key, limit, _changed(rate, limit).remaining(now.ns))
+        for key, budget in self._budgets.some(LOOKED_AT):
+            if (limit := allowed.get(key[:2])) is not None:
+                budget.limit = limit
+                yield _shown(key, limit, budget.remaining(now.wall_s))
+        for key, slots in self._slots.some(LOOKED_AT):
+            if (limit := allowed.get(key[:2])) is not None:
+                yield _shown(key, limit, max(0, limit - slots.taken)) | {"waiting": slots.waiting}
 
     def sweep(self, now: Now) -> None:
         """Throw away some idle counters; a few looks with each request see all of them in time."""
@@ -211,10 +218,7 @@ class Limits:
 
     def _rate(self, rule: Rule, name: str, allowed: int, ask: Ask) -> Gcra:
         """The counter as it stands; a new one is kept only where something is charged to it."""
-        rate = self._rates.find(*_keys(rule, name, ask)) or Gcra(allowed)
-        if rate.limit != allowed:
-            rate.change(allowed)
-        return rate
+        return _changed(self._rates.find(*_keys(rule, name, ask)) or Gcra(allowed), allowed)
 
     def _budget(self, rule: Rule, name: str, allowed: int, ask: Ask) -> Budget:
         budget = self._budgets.find(*_keys(rule, name, ask)) or Budget(allowed, WINDOWS[name])
@@ -237,6 +241,12 @@ class Limits:
             self._budget(rule, name, allowed, ask) for name in WINDOWS if (allowed := getattr(rule, name)) is not None
         ]
         return [Quota(b.limit, b.remaining(now.wall_s), round(b.ends_s(now.wall_s) * 1e9)) for b in budgets]
+
+
+def _changed(rate: Gcra, limit: int) -> Gcra:
+    if rate.limit != limit:
+        rate.change(limit)
+    return rate
 
 
 def _patience(denial: Denial) -> float:

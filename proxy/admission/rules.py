@@ -1,6 +1,6 @@
 """What the operator wants: limits, for whom, and whether they are in force. Plain frozen values."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
@@ -74,6 +74,12 @@ class Rule:
     def sized(self) -> bool:
         """Whether it limits what one request may be, by itself."""
         return self.mode != "off" and (self.max_prompt_tokens is not None or self.max_output_tokens is not None)
+
+    def limits(self) -> Iterator[tuple[str, int]]:
+        """Its limits by name; none where it is off."""
+        for name in LIMITS if self.mode != "off" else ():
+            if (limit := getattr(self, name)) is not None:
+                yield name, limit
 
     def _fits(self, model: str | None) -> bool:
         return model is not None and _matches([name.casefold() for name in self.models], spellings(model))

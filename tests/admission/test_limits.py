@@ -189,6 +189,24 @@ def test_a_snapshot_is_json_and_tells_decisions_and_what_is_left() -> None:
     ]
 
 
+@pytest.mark.parametrize("mode", ["observe", "enforce"])
+def test_a_snapshot_shows_the_rules_as_they_are_after_others_came(mode: str) -> None:
+    fields = {"requests_per_minute": 20, "max_concurrency": 3, "tokens_per_day": 1_000}
+    limits = Limits([Rule("r", **fields), Rule("gone", **fields)])
+    weighed, _ = admit(limits)
+    for _, slots in limits.gates(weighed, ASK):
+        slots.take()
+    limits.replace([Rule("r", mode, **{name: 2 * limit for name, limit in fields.items()})])
+    shown = limits.snapshot(START)["counters"]
+    assert {(c["rule"], c["limit"], c["allowed"], c["remaining"]) for c in shown} == {
+        ("r", "requests_per_minute", 40, 38),  # as long as before to be worked off
+        ("r", "tokens_per_day", 2_000, 2_000 - ASK.n),
+        ("r", "max_concurrency", 6, 5),
+    }
+    limits.replace([])
+    assert limits.snapshot(START)["counters"] == []
+
+
 def counters(limits: Limits, now: Now = START) -> list[tuple[str, ...]]:
     return [(c["limit"], *c["subject"]) for c in limits.snapshot(now)["counters"]]
 
