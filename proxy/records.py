@@ -112,6 +112,9 @@ class Prompt(NamedTuple):
     """`cache_salt`, or what else separates one prefix cache from another."""
     again: int = 0
     """How often the first of `texts` is read besides: a query stands before each document."""
+    unseen: int = 0
+    """Things that the engine may read besides, of which nothing tells the length: earlier turns that it keeps,
+    documents for a template, embeddings."""
 
     def over(self, limit: int) -> bool:
         """Whether it has more messages, parts, calls, tools and prompts than `limit`; above it nothing is counted."""

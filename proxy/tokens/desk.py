@@ -219,6 +219,7 @@ def _most(facts: RequestFacts, asked: Question) -> int:
     its length."""
     messages = facts.prompt.messages if facts.prompt is not None else ()
     unseen = sum(part.kind != "text" for message in messages for part in message.parts)
+    unseen += facts.prompt.unseen if facts.prompt is not None else 0
     return len(asked.body) + TEMPLATE + UNSEEN_PART * unseen
 
 
@@ -229,7 +230,8 @@ def _token_count(
     n, low, high = band
     ids = sum(map(len, prompt.ids))
     kinds = [part.kind for message in prompt.messages for part in message.parts]
-    images, unknown = kinds.count("image"), len(kinds) - kinds.count("text") - kinds.count("image")
+    images = kinds.count("image")
+    unknown = len(kinds) - kinds.count("text") - images + prompt.unseen
     unseen = images + unknown
     return TokenCount(
         n=n + ids,

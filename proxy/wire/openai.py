@@ -162,7 +162,8 @@ def _prompt(kind: str, asked: dict[str, Any]) -> tuple[Prompt, int]:
         prompt = first_given(asked, "prompt")
         # What is to stand behind the answer is read with it: engines that cannot do so refuse it.
         whole = prompt + text(asked.get("suffix")) if isinstance(prompt, str) else prompt
-        return raw_prompt(whole, asked.get("cache_salt"))
+        raw, prompts = raw_prompt(whole, asked.get("cache_salt"))
+        return raw._replace(unseen=int(bool(asked.get("prompt_embeds")))), prompts
     return raw_prompt(first_given(asked, *EMBEDDED), asked.get("cache_salt"))
 
 

@@ -18,6 +18,8 @@ EMBEDDED = ("input", "prompt", "content", "texts", "inputs")
 """Where bodies have what is to be embedded: OpenAI's name and Ollama's, llama.cpp's own, Cohere's two."""
 ONE, MANY = ("query", "queries", "text_1", "data_1"), ("documents", "items", "texts", "text_2", "data_2")
 """Where they have the text that others are held against, and those (Jina, TEI, vLLM)."""
+KEPT = ("previous_response_id", "conversation")
+"""Members by which a Responses body names earlier turns that the engine keeps."""
 _ID_LIMIT = 2**63
 """Token ids are below it: integers of messages to the office have 64 bits, vocabularies 18."""
 _AUDIO_PARTS = frozenset({"input_audio", "audio_url", "audio"})
@@ -37,7 +39,10 @@ def chat_prompt(body: dict[str, Any], system: object = None) -> Prompt:
     for each in objects(body.get("messages")):
         spoken.extend(_messages(each))
     tools = items(body.get("tools")) or items(body.get("functions"))
-    return Prompt(tuple(spoken), tuple(dumped(tool) for tool in tools), salt=text(body.get("cache_salt")))
+    unseen = int(bool(body.get("documents")))
+    return Prompt(
+        tuple(spoken), tuple(dumped(tool) for tool in tools), salt=text(body.get("cache_salt")), unseen=unseen
+    )
 
 
 def responses_prompt(body: dict[str, Any]) -> Prompt:
@@ -49,7 +54,8 @@ def responses_prompt(body: dict[str, Any]) -> Prompt:
     for each in objects(asked):
         spoken.extend(_response_items(each))
     tools = tuple(dumped(tool) for tool in items(body.get("tools")))
-    return Prompt(tuple(spoken), tools, salt=text(body.get("cache_salt")))
+    unseen = sum(bool(body.get(name)) for name in KEPT) + isinstance(body.get("prompt"), dict)
+    return Prompt(tuple(spoken), tools, salt=text(body.get("cache_salt")), unseen=unseen)
 
 
 def generate_prompt(body: dict[str, Any]) -> Prompt:

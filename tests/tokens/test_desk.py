@@ -1,7 +1,6 @@
 import asyncio
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TypeVar
 
 import pytest
@@ -57,6 +56,8 @@ PICTURE = Part("text", "What is in this picture?")
         pytest.param(chat(SAY_HI, Part("unknown", "")), 2, 0, 1, id="a part of unknown kind"),
         pytest.param(chat(SAY_HI, Part("audio", "AAAA")), 2, 0, 1, id="sound, whose length nobody knows"),
         pytest.param(chat(Part("text", "Explain what <|endoftext|> does.")), 11, 0, 0, id="text that spells a token"),
+        pytest.param(chat(SAY_HI)._replace(unseen=1), 2, 0, 1, id="earlier turns that the engine keeps"),
+        pytest.param(Prompt(unseen=1), 0, 0, 1, id="nothing but embeddings"),
         pytest.param(texts("Say hi", "Say hi"), 4, 0, 0, id="two prompts"),
         pytest.param(Prompt(texts=("Say hi", "hi", "hi"), again=1), 6, 0, 0, id="a query before each document"),
         pytest.param(texts(" hello" * 30_000), 30_000, 0, 0, id="a long one"),
@@ -129,6 +130,7 @@ def test_answers_teach_the_models_own_cost() -> None:
         pytest.param(texts("a"), Usage(prompt_tokens=0), id="none, which no prompt has"),
         pytest.param(chat(SAY_HI, Part("image", "")), Usage(prompt_tokens=900), id="an image"),
         pytest.param(Prompt(ids=((1, 2),)), Usage(prompt_tokens=3), id="ids"),
+        pytest.param(chat(SAY_HI)._replace(unseen=1), Usage(prompt_tokens=900), id="turns that are not here"),
         pytest.param(texts(" hello" * 9000), Usage(prompt_tokens=2050), id="a prompt that was cut"),
     ],
 )
@@ -141,7 +143,7 @@ def test_some_answers_teach_nothing(prompt: Prompt, usage: Usage | None) -> None
 
 @pytest.mark.parametrize("doubt", ["unread", "unread_prompt"])
 def test_a_body_that_the_engine_may_read_otherwise_teaches_nothing(doubt: str) -> None:
-    desk, asked = Desk(meter()), replace(facts(chat(SAY_HI)), **{doubt: "it brings a template of its own"})
+    desk, asked = Desk(meter()), facts(chat(SAY_HI))._replace(**{doubt: "it brings a template of its own"})
     desk.learn(asked, asyncio.run(desk.count(asked)), Usage(prompt_tokens=9_000))
     assert desk.snapshot() == {}
 

@@ -161,6 +161,15 @@ def test_ids_that_no_record_can_hold_are_cut():
     assert generate_prompt({"context": [2**64]}).ids == ((2**63 - 1,),)
 
 
+def test_what_the_engine_reads_besides_and_is_not_here_is_known_to_be_missing():
+    hello = {"messages": [{"role": "user", "content": "hi"}]}
+    assert chat_prompt({**hello, "documents": [{"text": "long"}]}).unseen == 1
+    assert chat_prompt({**hello, "documents": []}).unseen == chat_prompt(hello).unseen == 0
+    assert responses_prompt({"input": "hi", "previous_response_id": "resp_1"}).unseen == 1
+    assert responses_prompt({"input": "hi", "conversation": {"id": "c"}, "prompt": {"id": "p"}}).unseen == 2
+    assert responses_prompt({"input": "hi", "previous_response_id": None}).unseen == 0
+
+
 def test_pairs_are_one_text_against_several():
     assert pair_prompt({"query": "q", "documents": ["a", {"text": "b"}, 5]}) == (
         Prompt(texts=("q", "a", "b", ""), again=2),

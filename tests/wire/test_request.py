@@ -76,6 +76,7 @@ def test_a_chat_request_says_what_it_wants():
             {"prompt": Prompt(texts=("ab",))},
             id="what stands behind",
         ),
+        pytest.param("/v1/completions", {"prompt_embeds": "AAAA"}, {"prompt": Prompt(unseen=1)}, id="embeddings"),
         pytest.param("/v1/rerank", {"query": "q", "documents": ["a"]}, {"prompt": Prompt(texts=("q", "a"))}),
         pytest.param(
             "/api/chat",
