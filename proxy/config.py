@@ -193,7 +193,8 @@ class Limit(Section, frozen=True):
     """`off`, `observe` (decisions are only written down) or `enforce`."""
     models: tuple[str, ...] = ()
     """Names or patterns (`llama*`) of models that it applies to, however they are spelt (`llama3` is `Llama3:latest`);
-    empty: all. A body that names no model may mean any."""
+    empty: all. A body that names no model may mean any; so may a name that is not listed where the engine answers to it
+    all the same."""
     tenants: tuple[str, ...] = ()
     """Names or patterns of tenants; empty: all."""
     kinds: tuple[str, ...] = ()
