@@ -11,9 +11,10 @@ from proxy.servertiming import comment, told
 from proxy.tap import FAULTS
 from proxy.timeline import Recorder
 from proxy.wire.asking import ASKINGS
+from proxy.wire.blocks import parse_block
 from proxy.wire.dialects import Reader, dialect_of, reader_for
 from proxy.wire.edits import Events, Whole
-from proxy.wire.framing import media_type, parse_block
+from proxy.wire.framing import media_type
 
 EVENTS, JSON = "text/event-stream", "application/json"
 PLAIN = ("", "identity")

@@ -27,7 +27,7 @@ from proxy.records import (
     TokenCount,
 )
 from proxy.relay import Answer, Body
-from proxy.rooms import Request, Rooms
+from proxy.rooms import Filter, Request, Rooms
 from proxy.tap import FAULTS, Hearing, Tap
 from proxy.timeline import Recorder
 
@@ -41,6 +41,9 @@ NOBODY: frozenset[str] = frozenset()
 
 BLOCKED_NS = 1_000_000
 """A `send` that takes longer has waited for the client; our own work in it takes tens of microseconds."""
+
+EDITED = 16 * 1024
+"""Bytes that are edited at a time: of the smallest events they are 2 ms of work."""
 
 
 class Exchange:
@@ -226,10 +229,13 @@ class Exchange:
             async for chunk in answer:
                 t = guard.heard_ns = now()
                 recorder.read(t, len(chunk))
-                data = chunk if strip is None else strip.feed(chunk)
-                if data and not client.gone:
-                    await self._taken(client.send(data), t)
+                if strip is not None:
+                    await self._edited(strip, chunk)
+                elif chunk and not client.gone:
+                    await self._taken(client.send(chunk), t)
                 tap.feed(t, chunk)
+                if tap.behind:
+                    await self._kept_up(tap)
                 if recorder.first_token_ns is not None and not self._first_told:
                     self._first_token(engine, permit, t)
             t = now()
@@ -240,9 +246,26 @@ class Exchange:
                 await self._taken(client.send(data), now())
         await self._taken(client.end(), now())
         tap.close(t)
+        await self._kept_up(tap)
         return judge(answer.status, recorder.error, tap.complete)
 
     # --- what comes between ---
+
+    async def _edited(self, edit: Filter, chunk: bytes) -> None:
+        """Sends what an edit leaves of a read; of a large one piece by piece: others have their turn between."""
+        for at in range(0, len(chunk), EDITED):
+            if at:
+                await asyncio.sleep(0)
+            data = edit.feed(chunk[at : at + EDITED])
+            if data and not self.client.gone:
+                await self._taken(self.client.send(data), self._clock.now_ns())
+
+    async def _kept_up(self, tap: Tap) -> None:
+        """More came at once than a turn of the loop has time for: the others have theirs between."""
+        while tap.behind:
+            await asyncio.sleep(0)
+            tap.go_on()
+            self.guard.heard()
 
     async def _taken(self, sending: Awaitable[None], t: int) -> None:
         """Something has been sent since `t`: what that took, the client took."""
@@ -271,7 +294,12 @@ class Exchange:
         """The client is gone: the engine stops working for nobody, save that the numbers of a whole answer are due."""
         gone = ClientGone("the client left")
         self._left_ns = self._clock.now_ns()
-        if self._all_said():
+        try:
+            said = self._all_said()
+        except Exception as bug:  # we are called by the connection: it must go on, and the engine must be told
+            self._rooms.fault(self.id, bug)
+            said = False
+        if said:
             asyncio.get_running_loop().call_later(LINGER_S, self.guard.cancel, gone)
         else:
             self.guard.cancel(gone)

@@ -5,7 +5,7 @@ unreadable, and where nothing more can be read it goes blind and says why.
 """
 
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
 from proxy.events import Event, Frame, Said
@@ -32,7 +32,15 @@ code between two events: those looked at in a row cost a third of those looked a
 HELD_BYTES = 64 * 1024
 """Bytes that may wait so: one full read of a socket."""
 
+SLICE = 1536
+"""Work of one turn of the loop: frames, which take some 4 us each, count 4, and bytes an eighth, for those that make no
+frame. The reads that are held of a usual stream are one slice."""
+
+SLICES = 16
+"""Slices that are looked at in one go where nobody can wait: what is held has 6, and one full read some 30."""
+
 OVERFLOWED = "an event is over the size limit"
+LEFT_BEHIND = "more was written at once than can be read at an exchange's end"
 
 _PIECE = 64 * 1024
 """Bytes inflated at a time, so that a small chunk cannot ask for a large buffer."""
@@ -43,12 +51,17 @@ class Framing(Protocol):
 
     overflowed: bool
 
+    @property
+    def bite(self) -> int:
+        """Bytes that it takes at a time."""
+        ...
+
     def feed(self, data: bytes) -> list[Frame]:
         """Frames that this piece completes."""
         ...
 
-    def close(self) -> list[Frame]:
-        """The body ended in due form: what is open counts as complete."""
+    def close(self) -> Iterable[list[Frame]]:
+        """The body ended in due form: what is open counts as complete. In bites, where that is much."""
         ...
 
 
@@ -69,12 +82,15 @@ class Tap:
 
     `hear` is given all events with answer text or its token ids; the tap keeps none of them. From the first token on
     as many reads as `hold` says wait until they are looked at together: `catch_up` comes before a look at what the
-    recorder knows.
+    recorder knows. What is more than a turn of the loop has time for is left, `behind` says so, and `go_on` goes on.
     """
 
     # State: why it is blind (None: it is not), whether the body has ended in due form, the reads that wait with their
-    # stamps, how many bytes more may, and the parts' own states.
-    __slots__ = ("_closed", "_framing", "_hear", "_held", "_hold", "_inflate", "_reader", "_recorder", "_room", "blind")
+    # stamps, how many bytes more may, the looking that is not done, and the parts' own states.
+    __slots__ = (
+        "_closed", "_framing", "_hear", "_held", "_hold", "_inflate", "_reader", "_recorder", "_room", "_work",
+        "behind", "blind",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -92,8 +108,10 @@ class Tap:
         self._hear = hear
         self._closed = False
         self._hold = hold
-        self._held: list[tuple[int, bytes]] = []
+        self._held: list[tuple[int, bytes | None]] = []
         self._room = HELD_BYTES
+        self._work: Iterator[bool] = iter(())
+        self.behind = False
         self._inflate, self.blind = _inflater(content_encoding.strip().lower(), inflated_limit)
 
     def __repr__(self) -> str:
@@ -109,41 +127,68 @@ class Tap:
         self._held.append((t, data))
         self._room -= len(data)
         if self._recorder.first_token_ns is None or self._room < 0 or len(self._held) >= self._hold:
-            self.catch_up()
-
-    def catch_up(self) -> None:
-        """Looks at what waits."""
-        held, self._held, self._room = self._held, [], HELD_BYTES
-        for t, data in held:
-            if self.blind is None:
-                self._look(t, data)
-
-    def _look(self, t: int, data: bytes) -> None:
-        try:
-            if self._inflate is None:
-                self._read(t, self._framing.feed(data))
-            else:
-                for piece in self._inflate.feed(data):
-                    self._read(t, self._framing.feed(piece))
-        except (_Bomb, zlib.error, *FAULTS) as fault:
-            self._give_up(t, fault)
-        if self._framing.overflowed:
-            self.blind = OVERFLOWED
+            self.go_on()
 
     def close(self, t: int) -> None:
         """The body ended in due form."""
-        self.catch_up()
         self._closed = True
-        if self.blind is not None:
-            return
-        try:
-            self._read(t, self._framing.close())
-        except FAULTS as fault:
-            self._give_up(t, fault)
-        if self._framing.overflowed:
-            self.blind = OVERFLOWED
+        self._held.append((t, None))
+        self.go_on()
 
-    def _read(self, t: int, frames: list[Frame]) -> None:
+    def go_on(self) -> None:
+        """Looks at a slice of what waits."""
+        if not self.behind:
+            self._work = self._looks()
+        self.behind = next(self._work, False)
+
+    def catch_up(self) -> None:
+        """Looks at all that waits; goes blind where that would take long."""
+        for _ in range(SLICES):
+            self.go_on()
+            if not self.behind:
+                return
+        self._held, self._work, self.behind = [], iter(()), False
+        self.blind = self.blind or LEFT_BEHIND
+
+    def _looks(self) -> Iterator[bool]:
+        """Looks at what waits; True where a slice is over."""
+        held, self._held, self._room = self._held, [], HELD_BYTES
+        small = self._framing.bite if self._inflate is None else 0
+        spent = 0
+        for t, data in held:
+            if self.blind is not None:
+                return
+            try:
+                if data is not None and len(data) <= small:  # the usual read, without what the others take
+                    spent += len(data) // 8 + 4 * self._read(t, self._framing.feed(data))
+                else:
+                    for size, frames in self._bites(data):
+                        spent += size // 8 + 4 * self._read(t, frames)
+                        if spent > SLICE:
+                            yield True
+                            spent = 0
+            except (_Bomb, zlib.error, *FAULTS) as fault:
+                self._give_up(t, fault)
+            if self._framing.overflowed:
+                self.blind = OVERFLOWED
+            if spent > SLICE:
+                yield True
+                spent = 0
+
+    def _bites(self, data: bytes | None) -> Iterator[tuple[int, list[Frame]]]:
+        """The frames of one read, or of the end, bite by bite, with the bytes of each."""
+        feed, bite = self._framing.feed, self._framing.bite
+        if data is None:
+            for frames in self._framing.close():
+                yield bite, frames
+            return
+        for piece in (data,) if self._inflate is None else self._inflate.feed(data):
+            for at in range(0, len(piece), bite):
+                taken = piece[at : at + bite]
+                yield len(taken), feed(taken)
+
+    def _read(self, t: int, frames: list[Frame]) -> int:
+        """Reads these frames; how many they are."""
         for frame in frames:
             try:
                 event = self._reader.read(frame)
@@ -153,6 +198,7 @@ class Tap:
                 self._recorder.event(t, event)
                 if self._hear is not None and (event.text or event.ids):
                     self._hear(event)
+        return len(frames)
 
     def _give_up(self, t: int, fault: Exception) -> None:
         # Bytes that cannot be framed: there is no next frame to look for.

@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from structlog.testing import capture_logs
 
 from proxy.client import Client
 from proxy.endings import judge
-from proxy.exchange import BLOCKED_NS, Exchange
+from proxy.exchange import BLOCKED_NS, EDITED, Exchange
 from proxy.records import AdmissionVerdict, Finished, Outcome
 from tests.support.client import Answer, Request, ScriptedClient, scope_of, simple_request
 from tests.support.clock import START_NS, VirtualLoop, run
@@ -249,6 +250,45 @@ def test_every_chunk_leaves_when_it_comes_as_it_came() -> None:
     assert house.records[0].timeline.bytes_out == sum(map(len, pieces))
 
 
+TINY = b"data: {}\n\n" * 20_000
+
+
+@pytest.mark.parametrize("ask_usage", [False, True], ids=["as it came", "edited"])
+@pytest.mark.parametrize("headers", [SSE, JSON], ids=["stream", "called something else"])
+def test_others_have_their_turn_while_a_full_read_is_looked_at(headers: Any, ask_usage: bool) -> None:
+    read: list[int] = []
+    sent: list[int] = []
+    tasks: list[asyncio.Task[None]] = []
+
+    async def main(loop: VirtualLoop) -> tuple[House, Answer]:
+        house = House(loop, Script(reads=(Read(10 * MS, TINY),), headers=headers), ask_usage=ask_usage)
+        house.app._rooms = replace(house.app._rooms, tap=lambda *args: watched(house.app._tap(*args)))
+
+        def watched(passage: Any) -> Any:
+            async def others() -> None:
+                for _ in range(1_000):
+                    read.append(passage.tap._recorder._events)
+                    await asyncio.sleep(0)
+
+            tasks.append(asyncio.ensure_future(others()))
+            return passage
+
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            async def kept(message: Any) -> None:
+                sent.append(len(message.get("body", b"")))
+                await send(message)
+
+            await house.app(scope, receive, kept)
+
+        return house, await ScriptedClient(loop, app).ask(STREAM)
+
+    house, answer = run(main)
+    assert answer.body == TINY
+    assert house.records[0].timeline.last_byte_ns == 10 * MS
+    assert max(after - before for before, after in pairwise(read)) < 1_000
+    assert max(sent) <= (EDITED + len(b"data: {}\n\n") if ask_usage and headers == SSE else len(TINY))
+
+
 def test_time_in_send_is_blocked_time_beside_the_sum() -> None:
     script = stream((100, chunk("Hi")), (101, chunk(finish="stop")), (102, DONE))
     house, _ = asked(script, send_ns=50 * MS)
@@ -466,38 +506,54 @@ def test_a_bug_in_a_room_costs_one_exchange_and_is_logged_without_its_text(room:
     assert house.leftovers() == []
 
 
-def test_a_bug_in_reading_what_was_held_when_the_engine_broke_off_costs_no_record() -> None:
-    class Reader:
-        """Reads one event."""
+class Once:
+    """Reads one event, and is broken then."""
 
-        def __init__(self, reader: Any) -> None:
-            self._reader: Any = reader
+    def __init__(self, reader: Any) -> None:
+        self._reader: Any = reader
 
-        def read(self, frame: Any) -> Any:
-            reader, self._reader = self._reader, None
-            if reader is None:
-                raise RuntimeError(SECRET)
-            return reader.read(frame)
+    def read(self, frame: Any) -> Any:
+        reader, self._reader = self._reader, None
+        if reader is None:
+            raise RuntimeError(SECRET)
+        return reader.read(frame)
+
+
+def asked_with_a_bug(script: Script, **more: Any) -> tuple[House, list[Any]]:
+    """One request whose answer's second event strikes a bug of ours, and what the log says."""
 
     async def main(loop: VirtualLoop) -> House:
-        house = House(loop, stream((100, chunk("a")), (110, chunk("b")), ending="close", end_ns=200 * MS))
+        house = House(loop, script)
         rooms = house.app._rooms
 
         def tap(*args: Any) -> Any:
             passage = rooms.tap(*args)
-            passage.tap._reader = Reader(passage.tap._reader)  # type: ignore[assignment]
+            passage.tap._reader = Once(passage.tap._reader)  # type: ignore[assignment]
             return passage
 
         async def app(scope: Any, receive: Any, send: Any) -> None:
             client = Client(scope, receive, send)
             await Exchange(replace(rooms, tap=tap), house.app.fleet, loop.clock, client, "r1", 1 << 20, "1").run()
 
-        await ScriptedClient(loop, app).ask(STREAM)
+        await ScriptedClient(loop, app).ask(simple_request(chat(stream=True), **more))
         return house
 
-    with capture_logs():
-        house = run(main)
+    with capture_logs() as logs:
+        return run(main), logs
+
+
+def test_a_bug_in_reading_what_was_held_when_the_engine_broke_off_costs_no_record() -> None:
+    house, _ = asked_with_a_bug(stream((100, chunk("a")), (110, chunk("b")), ending="close", end_ns=200 * MS))
     assert [record.error for record in house.records] == ["RuntimeError"]
+    assert house.leftovers() == []
+
+
+def test_a_bug_in_reading_what_was_held_when_the_client_leaves_lets_the_engine_go() -> None:
+    house, logs = asked_with_a_bug(stream((100, chunk("a")), (110, chunk("b")), (9_000, DONE)), leaves_ns=200 * MS)
+    assert [entry["event"] for entry in logs] == ["proxy_fault"]
+    (record,) = house.records
+    assert (record.outcome, record.timeline.total_ns) == (Outcome.CLIENT_GONE, 200 * MS)
+    assert house.calls[0].closed_ns == START_NS + 200 * MS
     assert house.leftovers() == []
 
 

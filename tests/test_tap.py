@@ -15,6 +15,8 @@ from proxy.timeline import Recorder
 class Lines:
     """A second framing: one frame a line, `overflowed` above the limit; a NUL byte cannot be framed."""
 
+    bite = 1000
+
     def __init__(self, limit: int = 1000) -> None:
         self.held = b""
         self.limit = limit
@@ -27,10 +29,10 @@ class Lines:
         self.overflowed = len(self.held) > self.limit
         return [Frame(line) for line in whole]
 
-    def close(self) -> list[Frame]:
+    def close(self) -> list[list[Frame]]:
         if self.held == b"half":
             raise ValueError("half")
-        return [Frame(self.held)] if self.held else []
+        return [[Frame(self.held)]] if self.held else []
 
 
 class Words:
@@ -187,17 +189,68 @@ def test_a_compressed_copy_is_inflated_at_any_split(encoding: str, size: int) ->
     assert (heard, it.complete, it.blind) == (["a", "b"], True, None)
 
 
+def looked(it: Tap) -> int:
+    """Looks at all that waits; the turns that took."""
+    turns = 0
+    while it.behind:
+        it.go_on()
+        turns += 1
+    return turns
+
+
 def test_a_small_chunk_that_inflates_to_much_is_read_whole() -> None:
     it, recorder, _ = tap("gzip")
     it.feed(1, gzip.compress(b'"a"\n' * 100_000))
+    turns = looked(it)
     assert recorder.end(2).token_events == 100_000
+    assert turns >= 100_000 // 600, "a turn of the loop is some hundred events"
 
 
 def test_a_bomb_ends_the_observing() -> None:
     it, recorder, _ = tap("gzip", inflated_limit=500_000)
     it.feed(1, gzip.compress(b'"a"\n' * 200_000))
+    looked(it)
     assert it.blind == "cannot be framed: _Bomb"
     assert recorder.end(2).token_events <= 125_000
+
+
+@pytest.mark.parametrize(("encoding", "body"), [("", b'"a"\n' * 60_000), ("gzip", gzip.compress(b"\n" * 10_000_000))])
+def test_one_turn_looks_at_little_whatever_one_read_holds(encoding: str, body: bytes) -> None:
+    it, recorder, _ = tap(encoding)
+    it.feed(1, body)
+    first = recorder.token_events
+    turns = looked(it)
+    assert it.blind is None
+    assert turns > 100
+    assert first <= recorder.token_events / turns * 2
+
+
+def test_what_the_end_completes_is_looked_at_in_turns_too() -> None:
+    class Late(Lines):
+        def close(self) -> list[list[Frame]]:
+            return [[Frame(b'"a"')] * 100 for _ in range(100)]
+
+    recorder = Recorder(0.0, 0)
+    recorder.dispatched(1)
+    recorder.head(2, 200, True)
+    it = Tap(recorder, Late(), Words())
+    it.close(10)
+    assert it.behind
+    assert recorder.token_events <= 400
+    looked(it)
+    assert recorder.token_events == 10_000
+
+
+def test_who_cannot_wait_has_what_is_usual_and_no_more() -> None:
+    it, recorder, _ = tap()
+    it.feed(1, b'"a"\n' * 1_000)
+    it.catch_up()
+    assert (recorder.token_events, it.blind) == (1_000, None)
+    it.feed(2, b'"a"\n' * 60_000)
+    it.catch_up()
+    assert not it.behind
+    assert it.blind is not None
+    assert recorder.token_events < 20_000
 
 
 def test_a_body_that_is_not_what_it_says_ends_the_observing() -> None:

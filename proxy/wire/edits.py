@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from proxy.wire.framing import Blocks
+from proxy.wire.blocks import Blocks
 
 HELD_LIMIT = 1024 * 1024
 """Bytes held back at most. Usage events are under 2 KB; the longest answers are log-probabilities and, with the ids of

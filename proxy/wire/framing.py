@@ -10,22 +10,24 @@ relaying: from then on a machine says nothing and `overflowed` is true.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Protocol
 
 from proxy.events import Frame
 from proxy.wire.abridging import Ends
+from proxy.wire.blocks import LINES, Blocks, lines, parse_block
+from proxy.wire.decoding import crowded
 
 _LF, _CR, _BRACE = b"\n\r{"
 _BOM = b"\xef\xbb\xbf"
-_BLANK = re.compile(rb"(?:\r\n|\n|\r(?!\n))(?:\r\n|\n|\r)")
-"""Two line ends in a row. The second may be a lone CR: an LF that follows later opens the next block, harmlessly."""
 _EVENTS = re.compile(rb"(?:\xef\xbb\xbf)?(?:data|event|id|retry)?:")
 """How an event stream begins."""
 _OBJECTS = re.compile(rb"\}\r?\n(?:\r?\n)*\{")
 """What stands between two lines of JSON objects."""
-_LOOK_BACK = 3
-"""Bytes that may belong to a blank line that is not complete yet: CR LF CR."""
+BITE = 2 * 1024
+"""Bytes of a stream that are cut at a time: they may be a thousand frames."""
+WHOLE_BITE = 64 * 1024
+"""Bytes of a body that is no stream: they are kept, and that is all."""
 
 
 class Framing(Protocol):
@@ -34,72 +36,24 @@ class Framing(Protocol):
     overflowed: bool
     """A frame was over the limit: observing stopped."""
 
+    @property
+    def bite(self) -> int:
+        """Bytes that it takes in a millisecond, whatever they are."""
+        ...
+
     def feed(self, data: bytes) -> list[Frame]:
         """Take the next bytes; the frames that they complete."""
         ...
 
-    def close(self) -> list[Frame]:
-        """The body ended in due form; what was open counts as complete."""
+    def close(self) -> Iterable[list[Frame]]:
+        """The body ended in due form; what was open counts as complete. In bites, where that is much."""
         ...
-
-
-class Blocks:
-    """Cuts an event stream after each blank line; the blocks joined are the bytes as they came."""
-
-    # State: the bytes since the last blank line, and whether this stream has ever used CR.
-    __slots__ = ("_carriage", "_open")
-
-    def __init__(self) -> None:
-        self._open = bytearray()
-        self._carriage = False
-
-    def __len__(self) -> int:
-        """Bytes held back."""
-        return len(self._open)
-
-    def feed(self, data: bytes) -> list[bytes]:
-        """The blocks that these bytes complete."""
-        seen = max(0, len(self._open) - _LOOK_BACK)
-        self._open += data
-        self._carriage = self._carriage or b"\r" in data
-        blocks, start = [], 0
-        for end in self._ends(seen):
-            blocks.append(bytes(self._open[start:end]))
-            start = end
-        del self._open[:start]
-        return blocks
-
-    def close(self) -> bytes:
-        """What is left after the last blank line."""
-        rest = bytes(self._open)
-        self._open.clear()
-        return rest
-
-    def _ends(self, start: int) -> Iterator[int]:
-        if self._carriage:
-            yield from (found.end() for found in _BLANK.finditer(self._open, start))
-            return
-        at = self._open.find(b"\n\n", start)
-        while at >= 0:
-            yield at + 2
-            at = self._open.find(b"\n\n", at + 2)
-
-
-def parse_block(block: bytes) -> Frame | None:
-    """The frame of one block of lines; None where it has no data field."""
-    data: list[bytes] = []
-    name = b""
-    for line in block.splitlines():
-        field, _, value = line.partition(b":")
-        if field == b"data":
-            data.append(value.removeprefix(b" "))
-        elif field == b"event":
-            name = value.removeprefix(b" ")
-    return Frame(b"\n".join(data), name) if data else None
 
 
 class Sse:
     """Server-sent events."""
+
+    bite = BITE
 
     # State: the open block, whether a block has come yet, whether the next byte begins a block, and whether observing
     # has stopped.
@@ -127,9 +81,9 @@ class Sse:
             return [tuple.__new__(Frame, (data[6:-2], b""))]
         return self._feed(data)
 
-    def close(self) -> list[Frame]:
+    def close(self) -> Iterable[list[Frame]]:
         """The event that was still open."""
-        return [] if self.overflowed else self._frames([self._blocks.close()])
+        return () if self.overflowed else (self._frames([self._blocks.close()]),)
 
     def _feed(self, data: bytes) -> list[Frame]:
         if self.overflowed:
@@ -143,7 +97,7 @@ class Sse:
     def _frames(self, blocks: list[bytes]) -> list[Frame]:
         frames: list[Frame] = []
         for block in blocks:
-            if len(block) > self._limit:
+            if len(block) > self._limit or lines(block) > LINES:
                 self._stop()
                 break
             if not self._started:
@@ -160,6 +114,8 @@ class Sse:
 
 class Ndjson:
     """One JSON text a line; empty lines are no frames."""
+
+    bite = BITE
 
     # State: the open line, and whether observing has stopped.
     __slots__ = ("_limit", "_open", "overflowed")
@@ -183,11 +139,11 @@ class Ndjson:
         self._open.clear()
         return self._hold(rest, lines)
 
-    def close(self) -> list[Frame]:
+    def close(self) -> Iterable[list[Frame]]:
         """The line that was still open."""
         lines = [bytes(self._open)]
         self._open.clear()
-        return self._frames(lines)
+        return (self._frames(lines),)
 
     def _usual(self, data: bytes) -> bool:
         return not self._open and data[-2] != _CR and len(data) <= self._limit and not self.overflowed
@@ -212,10 +168,13 @@ class Ndjson:
 
 
 class Whole:
-    """A body that is no stream: one frame, when it is here in full; of one over the limit, what stands at its ends.
+    """A body that is no stream: one frame, when it is here in full; of one over the limit, or of too many objects, what
+    stands at its ends.
 
     A stream that is called something else is cut all the same, at its end: its figures count, its times are not known.
     """
+
+    bite = WHOLE_BITE
 
     # State: the pieces so far and their size, the ends of a body over the limit, and whether nothing of it was read.
     __slots__ = ("_ends", "_limit", "_pieces", "_size", "overflowed")
@@ -239,22 +198,32 @@ class Whole:
         self._pieces.clear()
         return []
 
-    def close(self) -> list[Frame]:
+    def close(self) -> Iterable[list[Frame]]:
         """The body, unless it is empty."""
-        body = b"".join(self._pieces) if self._ends is None else self._ends.abridged()
+        body: bytes | None = b"".join(self._pieces) if self._ends is None else self._ends.abridged()
         self._pieces.clear()
+        if body and (machine := _disguised(body, self._limit)):
+            return _cut(machine, body)
+        if body and crowded(body):
+            ends = Ends()
+            ends.feed(body)
+            body = ends.abridged()
         self.overflowed = body is None
-        return _frames_of(body, self._limit) if body else []
+        return ([Frame(body)],) if body else ()
 
 
-def _frames_of(body: bytes, limit: int) -> list[Frame]:
-    """What a whole body holds: a text of its own, or a stream that is not called one. No JSON text begins as an event
-    does, or has a line end between two objects."""
-    events = _EVENTS.match(body)
-    if events or (b"\n" in body and _OBJECTS.search(body)):
-        machine = Sse(limit) if events else Ndjson(limit)
-        return machine.feed(body) + machine.close()
-    return [Frame(body)]
+def _disguised(body: bytes, limit: int) -> Sse | Ndjson | None:
+    """The machine for a stream that is not called one. No JSON text begins as an event does, or has a line end between
+    two objects."""
+    if _EVENTS.match(body):
+        return Sse(limit)
+    return Ndjson(limit) if b"\n" in body and _OBJECTS.search(body) else None
+
+
+def _cut(machine: Sse | Ndjson, body: bytes) -> Iterator[list[Frame]]:
+    for at in range(0, len(body), BITE):
+        yield machine.feed(body[at : at + BITE])
+    yield from machine.close()
 
 
 FRAMINGS: dict[str, type[Sse] | type[Ndjson]] = {

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 import msgspec
 
 from proxy.records import RequestFacts
+from proxy.wire.blocks import parse_block
 from proxy.wire.cutting import cut, read
-from proxy.wire.framing import parse_block
 
 NAMES = ("token_ids", "prompt_token_ids")
 

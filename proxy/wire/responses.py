@@ -6,7 +6,7 @@ import msgspec
 
 from proxy.events import NOTHING, Event, Frame
 from proxy.records import RequestFacts
-from proxy.wire.decoding import DONE, Shape, blank, loads
+from proxy.wire.decoding import DONE, Shape, blank, loads_short
 from proxy.wire.fields import mapping, objects, output_limit, text
 from proxy.wire.openai import OUTPUT_LIMITS
 from proxy.wire.prompts import responses_prompt
@@ -58,7 +58,7 @@ class Responses:
         if blank(frame.data) or frame.data.startswith(DONE):
             return NOTHING
         if not self._streamed:
-            return _whole(mapping(loads(frame.data)), None)
+            return _whole(mapping(loads_short(frame.data)), None)
         said = _SAID.read(frame.data)
         if said.error or said.type == "error":
             return Event(error=complaint(said.error or {"code": said.code}))

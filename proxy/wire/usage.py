@@ -5,8 +5,8 @@ Not asked: Ollama's `/v1/completions`, which then changes every event, and llama
 
 from proxy.events import Frame
 from proxy.records import RequestFacts
-from proxy.wire.decoding import Unreadable, loads
-from proxy.wire.framing import parse_block
+from proxy.wire.blocks import parse_block
+from proxy.wire.decoding import Unreadable, loads_short
 
 
 def asks(kind: str, facts: RequestFacts) -> bool:
@@ -37,7 +37,7 @@ def _is_usage(frame: Frame | None) -> bool:
     if frame is None:
         return False
     try:
-        chunk = loads(frame.data)
+        chunk = loads_short(frame.data)
     except Unreadable:
         return False
     return isinstance(chunk, dict) and chunk.get("choices") == [] and isinstance(chunk.get("usage"), dict)

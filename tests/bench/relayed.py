@@ -36,7 +36,7 @@ class Untapped(Tap):
     complete = True
 
     def __init__(self) -> None:
-        self.blind = None
+        self.blind, self.behind = None, False
 
     def feed(self, t: int, data: bytes) -> None: ...
 

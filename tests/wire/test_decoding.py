@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.wire.decoding import PIECE, Shape, Unreadable, loads, loads_pairs
+from proxy.wire.decoding import OBJECTS, PIECE, Shape, Unreadable, loads, loads_pairs, loads_short
 
 
 class Inner(msgspec.Struct):
@@ -107,3 +107,12 @@ def test_a_value_that_only_the_second_decoder_reads_keeps_its_other_members():
 def test_bytes_give_a_struct_or_are_unreadable(data):
     with contextlib.suppress(Unreadable):
         assert isinstance(OUTER.read(data), Outer)
+
+
+def test_an_engines_text_of_very_many_objects_is_not_read():
+    usual, much = (b'{"a":[' + b"{}," * count + b'"' + b" " * 40_000 + b'"]}' for count in (OBJECTS - 2, OBJECTS))
+    assert len(loads_short(usual)["a"]) == OBJECTS - 1
+    assert loads(much)
+    for read in (loads_short, Shape(Outer).read):
+        with pytest.raises(Unreadable):
+            read(much)

@@ -41,7 +41,9 @@ class Exchange(NamedTuple):
 
     def frames(self, pieces: list[bytes]) -> list[Frame]:
         framing = framing_for(self.content_type, LIMIT)
-        return [frame for piece in pieces for frame in framing.feed(piece)] + framing.close()
+        return [frame for piece in pieces for frame in framing.feed(piece)] + [
+            frame for frames in framing.close() for frame in frames
+        ]
 
     def reader(self) -> Reader:
         return reader_for(self.facts, self.content_type, self.status)

@@ -1,4 +1,5 @@
 import itertools
+import json
 import re
 
 import pytest
@@ -11,9 +12,13 @@ from proxy.wire.framing import Framing, Ndjson, Sse, Whole, framing_for, streams
 LIMIT = 1 << 20
 
 
+def closed(framing: Framing) -> list[Frame]:
+    return [frame for frames in framing.close() for frame in frames]
+
+
 def fed(framing: Framing, pieces: list[bytes]) -> list[Frame]:
     frames = [frame for piece in pieces for frame in framing.feed(piece)]
-    return frames + framing.close()
+    return frames + closed(framing)
 
 
 def sse(body: bytes, limit: int = LIMIT) -> list[Frame]:
@@ -121,7 +126,7 @@ def test_one_usual_read_gives_one_frame_and_leaves_nothing_open():
     framing = Sse(LIMIT)
     assert [framing.feed(b"data: {%d}\n\n" % n) for n in range(3)] == [[Frame(b"{%d}" % n)] for n in range(3)]
     assert framing.feed(b"data: {\ndata: }\n\n") == [Frame(b"{\n}")]
-    assert framing.close() == []
+    assert closed(framing) == []
 
 
 @pytest.mark.parametrize("framing", [Sse(10), Ndjson(10), Whole(10)], ids=["sse", "ndjson", "whole"])
@@ -173,14 +178,34 @@ def test_a_stream_that_is_called_something_else_is_cut_at_its_end(body, frames):
     for pieces in ([body], [bytes([byte]) for byte in body]):
         framing = Whole(LIMIT)
         assert [frame for piece in pieces for frame in framing.feed(piece)] == []
-        assert [frame.data for frame in framing.close()] == frames
+        assert [frame.data for frame in closed(framing)] == frames
 
 
 def test_a_whole_body_is_one_frame_at_its_end():
     framing = Whole(LIMIT)
     assert framing.feed(b"{") == framing.feed(b"}") == []
-    assert framing.close() == [Frame(b"{}")]
-    assert Whole(LIMIT).close() == []
+    assert closed(framing) == [Frame(b"{}")]
+    assert closed(Whole(LIMIT)) == []
+
+
+def test_of_a_whole_body_of_very_many_objects_the_two_ends_are_read():
+    framing = Whole(1 << 20)
+    framing.feed(b'{"id":"x","choices":[' + b"{}," * 20_000 + b'{}],"usage":{"prompt_tokens":3}}')
+    (frame,) = closed(framing)
+    assert json.loads(frame.data) == {"id": "x", "usage": {"prompt_tokens": 3}}
+    assert not framing.overflowed
+    nothing = Whole(1 << 20)
+    nothing.feed(b"[" + b"{}," * 20_000 + b"{}]")
+    assert closed(nothing) == []
+    assert nothing.overflowed
+
+
+def test_a_long_stream_that_is_called_something_else_is_cut_in_bites():
+    framing = Whole(1 << 20)
+    framing.feed(b"data: {}\n\n" * 10_000)
+    sizes = [len(frames) for frames in framing.close()]
+    assert sum(sizes) == 10_000
+    assert max(sizes) <= 210
 
 
 @pytest.mark.parametrize(
@@ -204,4 +229,4 @@ def test_work_is_linear_in_the_bytes():
     framing = Sse(1 << 21)
     for _ in range(300_000):
         framing.feed(b"x")
-    assert framing.close() == []
+    assert closed(framing) == []
