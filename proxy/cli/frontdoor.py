@@ -150,7 +150,7 @@ class FrontDoor(HttpToolsProtocol):
             return
         version = self.parser.get_http_version()
         try:
-            check(version, self.parser.get_method(), self.headers)
+            check(version, self.parser.get_method(), self.headers, len(self.pipeline))
         except Denied as denied:
             self._denied = denied
             raise

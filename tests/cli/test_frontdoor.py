@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from proxy.cli import frontdoor
+from proxy.cli.heads import WAITING
 from tests.support.clock import VirtualLoop, run
 from tests.support.pipe import Visit, turns
 
@@ -161,6 +162,24 @@ def test_pipelined_requests_are_answered_in_order_and_the_idle_timer_does_not_ru
         assert it.pipe.events == ["close"]
 
     run(main)
+
+
+def test_of_thousands_of_pipelined_requests_the_first_are_answered_and_the_rest_denied_at_once() -> None:
+    app = Echo()
+
+    async def main(loop: VirtualLoop) -> tuple[bytes, Visit]:
+        it = Visit(app, loop)
+        begun = await it.send(GET * 9_000)
+        await asyncio.sleep(1)
+        return begun + await it.send(), it
+
+    out, it = run(main)
+    assert len(app.scopes) == 1 + WAITING
+    assert out.count(b"HTTP/1.1 200 OK") == 1 + WAITING
+    *_, last = out.split(b"HTTP/1.1 ")
+    assert last.startswith(b"429 ")
+    assert it.pipe.events[-1:] == ["close"] or "eof" in it.pipe.events
+    assert it.gate.malformed == 1
 
 
 def test_a_client_that_leaves_is_missed_by_the_running_exchange_also_when_another_request_waits() -> None:
