@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from proxy import exchange
 from proxy.client import Client
 from proxy.endings import judge
 from proxy.exchange import BLOCKED_NS, EDITED, Exchange
@@ -287,6 +288,16 @@ def test_others_have_their_turn_while_a_full_read_is_looked_at(headers: Any, ask
     assert house.records[0].timeline.last_byte_ns == 10 * MS
     assert max(after - before for before, after in pairwise(read)) < 1_000
     assert max(sent) <= (EDITED + len(b"data: {}\n\n") if ask_usage and headers == SSE else len(TINY))
+
+
+def test_an_answer_does_not_wait_for_ever_to_be_read_along(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exchange, "TURNS", 3)
+    script = Script(reads=(Read(10 * MS, TINY), Read(20 * MS, chunk("a"))), headers=SSE)
+    house, answer = asked(script)
+    assert answer.body == TINY + chunk("a")
+    (record,) = house.records
+    assert (record.outcome, record.findings) == (Outcome.COMPLETED, ("not_observed",))
+    assert 0 < record.timeline.events < 20_000
 
 
 def test_time_in_send_is_blocked_time_beside_the_sum() -> None:
