@@ -18,6 +18,8 @@ PIECE = 1024 * 1024
 LONG, OBJECTS = 32 * 1024, 8_000
 """A longer text with more objects and lists is not read: each takes up to 0.5 us. Answers have some dozens; the
 log-probabilities of 380 tokens, with 20 others each, have as many."""
+PLAIN = 32
+"""Plain values that take as long as an object: 131,072 token ids of a prompt are read, a million are not."""
 
 
 class Unreadable(ValueError):
@@ -36,8 +38,10 @@ def blank(data: bytes) -> bool:
 
 
 def crowded(data: bytes) -> bool:
-    """Reading this would take more than some milliseconds: it is long, and of very many objects and lists."""
-    return len(data) > LONG and data.count(b"{") + data.count(b"[") > OBJECTS
+    """Reading this would take more than some milliseconds: it is long, and of very many objects, lists and values."""
+    if len(data) <= LONG:
+        return False
+    return data.count(b"{") + data.count(b"[") + data.count(b",") // PLAIN > OBJECTS
 
 
 def loads(data: bytes) -> Any:

@@ -110,9 +110,12 @@ def test_bytes_give_a_struct_or_are_unreadable(data):
 
 
 def test_an_engines_text_of_very_many_objects_is_not_read():
-    usual, much = (b'{"a":[' + b"{}," * count + b'"' + b" " * 40_000 + b'"]}' for count in (OBJECTS - 2, OBJECTS))
-    assert len(loads_short(usual)["a"]) == OBJECTS - 1
+    usual, much = (b'{"a":[' + b"{}," * count + b'"' + b" " * 40_000 + b'"]}' for count in (OBJECTS - 300, OBJECTS))
+    assert len(loads_short(usual)["a"]) == OBJECTS - 299
+    prompt, ids = (b'{"a":[' + b"151643," * count + b"1]}" for count in (131_071, 1_000_000))
+    assert len(loads_short(prompt)["a"]) == 131_072
     assert loads(much)
     for read in (loads_short, Shape(Outer).read):
-        with pytest.raises(Unreadable):
-            read(much)
+        for text in (much, ids):
+            with pytest.raises(Unreadable):
+                read(text)
