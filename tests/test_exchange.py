@@ -15,6 +15,7 @@ from proxy.client import Client
 from proxy.endings import judge
 from proxy.exchange import BLOCKED_NS, EDITED, Exchange
 from proxy.records import AdmissionVerdict, Finished, Outcome
+from proxy.timeline import Recorder
 from tests.support.client import Answer, Request, ScriptedClient, scope_of, simple_request
 from tests.support.clock import START_NS, VirtualLoop, run
 from tests.support.house import URL, House
@@ -261,22 +262,20 @@ def test_others_have_their_turn_while_a_full_read_is_looked_at(headers: Any, ask
     sent: list[int] = []
     tasks: list[asyncio.Task[None]] = []
 
+    async def others(recorder: Recorder) -> None:
+        for _ in range(200):
+            read.append(recorder._events)
+            await asyncio.sleep(0)
+
     async def main(loop: VirtualLoop) -> tuple[House, Answer]:
         house = House(loop, Script(reads=(Read(10 * MS, TINY),), headers=headers), ask_usage=ask_usage)
-        house.app._rooms = replace(house.app._rooms, tap=lambda *args: watched(house.app._tap(*args)))
-
-        def watched(passage: Any) -> Any:
-            async def others() -> None:
-                for _ in range(1_000):
-                    read.append(passage.tap._recorder._events)
-                    await asyncio.sleep(0)
-
-            tasks.append(asyncio.ensure_future(others()))
-            return passage
 
         async def app(scope: Any, receive: Any, send: Any) -> None:
             async def kept(message: Any) -> None:
                 sent.append(len(message.get("body", b"")))
+                if message["type"] == "http.response.body":
+                    (exchange,) = house.app._exchanges
+                    tasks.append(asyncio.ensure_future(others(exchange.recorder)))
                 await send(message)
 
             await house.app(scope, receive, kept)
@@ -286,6 +285,7 @@ def test_others_have_their_turn_while_a_full_read_is_looked_at(headers: Any, ask
     house, answer = run(main)
     assert answer.body == TINY
     assert house.records[0].timeline.last_byte_ns == 10 * MS
+    assert max(read) > 19_000
     assert max(after - before for before, after in pairwise(read)) < 1_000
     assert max(sent) <= (EDITED + len(b"data: {}\n\n") if ask_usage and headers == SSE else len(TINY))
 
