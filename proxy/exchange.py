@@ -233,10 +233,12 @@ class Exchange:
             async for chunk in answer:
                 t = guard.heard_ns = now()
                 recorder.read(t, len(chunk))
-                if strip is not None:
+                if len(chunk) > EDITED and strip is not None:
                     await self._edited(strip, chunk)
-                elif chunk and not client.gone:
-                    await self._taken(client.send(chunk), t)
+                else:
+                    data = chunk if strip is None else strip.feed(chunk)
+                    if data and not client.gone:
+                        await self._taken(client.send(data), t)
                 tap.feed(t, chunk)
                 if tap.behind:
                     await self._kept_up(tap)
@@ -256,7 +258,7 @@ class Exchange:
     # --- what comes between ---
 
     async def _edited(self, edit: Filter, chunk: bytes) -> None:
-        """Sends what an edit leaves of a read; of a large one piece by piece: others have their turn between."""
+        """Sends what an edit leaves of a large read, piece by piece: others have their turn between."""
         for at in range(0, len(chunk), EDITED):
             if at:
                 await asyncio.sleep(0)
