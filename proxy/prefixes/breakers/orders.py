@@ -29,8 +29,12 @@ SHARED = 3
 OPENINGS = 1_000
 """Brackets of one text at which an object is looked for; code has many, and each costs a try."""
 
-SEPARATORS = ("\n\n", "\n")
-"""What parts the items of a list, the coarser first."""
+LINE = r"\n"
+"""Parts the items of a list of lines."""
+PARAGRAPH = r"\r?\n(?:[^\S\n]*(?:[-#=*~_+]{3,})?[^\S\n]*\n)+"
+"""Parts paragraphs: empty lines, and lines that are drawn."""
+SEPARATORS = (PARAGRAPH, LINE)
+"""What parts the items of a list, the coarser first: patterns."""
 
 _LABEL = re.compile(r"\A\W*(?:[^\W\d_]{1,12}\s*)?[#(\[]?\d{1,3}(?:[\])}.:]+\s*|\s*\n\s*)")
 """A numbered label: it belongs to the place, not to the item."""
@@ -42,8 +46,8 @@ _DECODER = json.JSONDecoder()
 def other_order(parting: Parting) -> tuple[str, Repair] | None:
     """The same tools, keys or examples in another order."""
     mine, other, char = parting.mine, parting.other, parting.char
-    if mine.role == "tools" and permuted(mine.text, other.text, char, "\n"):
-        return "tool_order", ItemsInOrder("tools", "\n")
+    if mine.role == "tools" and permuted(mine.text, other.text, char, LINE):
+        return "tool_order", ItemsInOrder("tools", LINE)
     if same_objects(mine.text, other.text, char):
         return "json_key_order", KeysInOrder(mine.role)
     for separator in SEPARATORS:
@@ -136,15 +140,21 @@ def permuted(one: str, other: str, char: int, separator: str) -> bool:
     mine, theirs = (_behind(text, char, separator) for text in (one, other))
     order = {name: place for place, name in enumerate(dict.fromkeys(theirs))}
     ranks = [order[name] for name in dict.fromkeys(mine) if name in order]
-    if len(ranks) < SHARED or ranks == sorted(ranks):
+    if len(ranks) < SHARED or ranks == sorted(ranks) or _together_again(mine, theirs):
         return False
     shared = sum(len(name) for name in set(mine) & set(theirs))
     return 2 * shared >= sum(len(name) for name in set(mine))
 
 
+def _together_again(mine: Sequence[str], theirs: Sequence[str]) -> bool:
+    """Two lists go on alike behind a first item that stands nowhere in the other: that is a value, not an order."""
+    values = mine[0] not in theirs and theirs[0] not in mine
+    return mine[0] == theirs[0] or (values and mine[1:2] == theirs[1:2])
+
+
 def _behind(text: str, char: int, separator: str) -> list[str]:
-    begin = max(0, text.rfind(separator, 0, char))
-    return [name for name in map(name_of, text[begin:].split(separator)) if size(name) >= ITEM]
+    begin = max((mark.end() for mark in re.finditer(separator, text[:char])), default=0)
+    return [name for name in map(name_of, re.split(separator, text[begin:])) if size(name) >= ITEM]
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +183,7 @@ class ItemsInOrder:
 
     def _names(self, document: Document) -> list[str]:
         texts = [segment.text for _, segment in document.content(self.role)]
-        return [name_of(item) for text in texts for item in text.split(self.separator)]
+        return [name_of(item) for text in texts for item in re.split(self.separator, text)]
 
     def _ordered(self, document: Document, rank: dict[str, int]) -> Document:
         for index, segment in document.content(self.role):
@@ -181,12 +191,13 @@ class ItemsInOrder:
         return document
 
     def _sorted(self, text: str, rank: dict[str, int]) -> str:
-        items = text.split(self.separator)
+        items = re.split(self.separator, text)
+        marks = [*re.findall(self.separator, text), ""]
         places = [place for place, item in enumerate(items) if name_of(item) in rank]
         ranked = sorted((items[place] for place in places), key=lambda item: rank[name_of(item)])
         for place, item in zip(places, ranked, strict=True):
             items[place] = _relabelled(item, items[place])
-        return self.separator.join(items)
+        return "".join(item + mark for item, mark in zip(items, marks, strict=True))
 
 
 def _relabelled(item: str, place: str) -> str:

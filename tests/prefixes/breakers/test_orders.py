@@ -1,5 +1,8 @@
+import pytest
+
 from proxy.prefixes.breakers.documents import Document, parting
 from proxy.prefixes.breakers.orders import (
+    PARAGRAPH,
     ItemsInOrder,
     KeysInOrder,
     name_of,
@@ -46,14 +49,34 @@ def test_keys_in_another_order_are_known_and_put_in_the_first_one():
 def test_examples_in_another_order_are_known_and_put_in_the_first_one():
     one, other = document("\n\n".join(["Label:", *ITEMS])), document("\n\n".join(["Label:", *reversed(ITEMS)]))
     kind, repair = between(other, one)
-    assert (kind, repair) == ("fewshot_order", ItemsInOrder("system", "\n\n"))
+    assert (kind, repair) == ("fewshot_order", ItemsInOrder("system", PARAGRAPH))
     assert [text_in(found) for found in repair.mend([one, other])] == [text_in(one)] * 2
+
+
+@pytest.mark.parametrize("line", ["\n\n", "\n---\n", "\n\n###\n", "\n\n\n", "\r\n\r\n", "\n  ***  \n"])
+def test_examples_are_parted_by_empty_lines_and_by_drawn_ones(line):
+    """A rule drawn between two examples belongs to neither: the first example has none."""
+    one, other = (document(f"Label:\n\n{line.join(found)}\n\nInput:") for found in (ITEMS, [*ITEMS[2:], *ITEMS[:2]]))
+    assert between(other, one) == ("fewshot_order", ItemsInOrder("system", PARAGRAPH))
+    assert [text_in(found) for found in ItemsInOrder("system", PARAGRAPH).mend([one, other])] == [text_in(one)] * 2
+
+
+@pytest.mark.parametrize(
+    "values", [("Now: 10:01", "Now: 10:02"), ("Asked at 10:01 o'clock, sharp", "Asked at 10:02 o'clock, sharp")]
+)
+def test_a_value_before_a_list_in_another_order_is_no_part_of_it(values):
+    rules = ["Rules of this house that stay the same", "Examples of what is asked and of what is said"]
+    one, other = (
+        document("\n\n".join([value, *rules, *items]))
+        for value, items in zip(values, (ITEMS, ITEMS[::-1]), strict=True)
+    )
+    assert between(other, one) is None
 
 
 def test_numbers_stay_at_their_places():
     numbered = [f"Example {k}: {item}" for k, item in enumerate(ITEMS, 1)]
     turned = [f"Example {k}: {item}" for k, item in enumerate(reversed(ITEMS), 1)]
-    mended = ItemsInOrder("system", "\n\n").mend([document("\n\n".join(text)) for text in (numbered, turned)])
+    mended = ItemsInOrder("system", PARAGRAPH).mend([document("\n\n".join(text)) for text in (numbered, turned)])
     assert [text_in(found) for found in mended] == ["\n\n".join(numbered)] * 2
 
 
@@ -63,13 +86,13 @@ def test_other_text_is_no_other_order():
         document("\n\n".join([ITEMS[0], "Something else that stands alone here"])),
     )
     assert between(other, one) is None
-    assert not permuted("a\n\nb", "b\n\na", 0, "\n\n")
-    assert not permuted("\n\n".join(ITEMS), "\n\n".join(ITEMS), 0, "\n\n")
+    assert not permuted("a\n\nb", "b\n\na", 0, PARAGRAPH)
+    assert not permuted("\n\n".join(ITEMS), "\n\n".join(ITEMS), 0, PARAGRAPH)
 
 
 def test_a_few_common_items_in_much_other_text_are_no_order():
     other_text = [f"Another thing number {k} that nobody else has said" for k in range(20)]
-    assert not permuted("\n\n".join(ITEMS + other_text), "\n\n".join(reversed(ITEMS)), 0, "\n\n")
+    assert not permuted("\n\n".join(ITEMS + other_text), "\n\n".join(reversed(ITEMS)), 0, PARAGRAPH)
 
 
 def test_objects_are_found_in_text_and_brackets_are_not():
@@ -97,4 +120,4 @@ def test_the_name_of_an_item_is_its_text():
 
 def test_an_item_that_comes_twice_is_in_no_other_order():
     lines = [*ITEMS, ITEMS[1]]
-    assert not permuted("\n\n".join(["at 10:01", *lines]), "\n\n".join(["at 10:02", *lines]), 5, "\n\n")
+    assert not permuted("\n\n".join(["at 10:01", *lines]), "\n\n".join(["at 10:02", *lines]), 5, PARAGRAPH)
