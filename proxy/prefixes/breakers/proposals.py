@@ -94,6 +94,6 @@ def _slots(documents: Sequence[Document], partings: Sequence[Parting], talks: Se
         seen = values(documents, slot, talks)
         if seen.texts and recurs(seen):
             kind = kind_of(seen)
-            constant = slot.constant_behind(documents) if kind == "docs_before_instructions" else ""
+            constant = slot.constant_behind(documents) if kind == "docs_before_instructions" else frozenset()
             repair = TextBehind(slot, constant) if constant else slot
             yield _proposal(documents, kind, repair, group, tuple(dict.fromkeys(seen.texts))[:SHOWN])

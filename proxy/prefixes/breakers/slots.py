@@ -5,16 +5,15 @@ whatever its value there.
 """
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
 
 from proxy.prefixes.breakers.documents import Document, Parting, agreement
-from proxy.prefixes.breakers.rejoining import ENOUGH, Rejoining
-from proxy.prefixes.breakers.values import Values
-from proxy.prefixes.breakers.writing import FULL_STOPS, begins_value, ends_value, last_words
+from proxy.prefixes.breakers.rejoining import CONSTANT, ENOUGH, Rejoining
+from proxy.prefixes.breakers.values import EDITS, Values
+from proxy.prefixes.breakers.writing import FULL_STOPS, begins_value, ends_value, last_words, pieces, size
 
 CONTEXT = 32
 """Characters kept on either side: long enough to be unique in a prompt."""
@@ -25,6 +24,9 @@ MOSTLY = 0.6
 SENTENCE = 64
 """A span moves together with the sentence or line it stands in, if what surrounds it is no longer than this: then the
 sentence is about nothing else."""
+
+LABEL = 5
+"""Words before a value that may go with it."""
 
 DOCUMENT = 240
 """Characters of a span from which on it is no value but a text: it moves with its heading."""
@@ -41,6 +43,9 @@ _STOP = re.compile(rf"\n|[.!?\u061f](?=\s|\Z)|[{FULL_STOPS}]")
 
 Span = tuple[int, int, int]
 """Segment, begin and end."""
+
+Row = tuple[str, str, float, int]
+"""A value, the same with what stands behind it, its moment, its conversation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +80,14 @@ class Slot:
         cut = partial(_cut, others=others)
         return [_with(one, span, cut) for one, span in zip(documents, found, strict=True)]
 
-    def constant_behind(self, documents: Sequence[Document]) -> str:
-        """What the members go on with in the usual case; empty where that is too little to stand before anything."""
+    def constant_behind(self, documents: Sequence[Document]) -> frozenset[str]:
+        """Sentences and lines that half of the members go on with; none where that is too little to stand before
+        anything."""
         spans = ((document, self.find(document)) for document in documents)
         tails = [document.segments[span[0]].text[span[2] :] for document, span in spans if span is not None]
-        return constant_begin(tails)
+        counts = Counter(piece for tail in tails for piece in {piece for piece, _ in pieces(tail)})
+        found = frozenset(piece for piece, count in counts.items() if count >= max(2, CONSTANT * len(tails)))
+        return found if sum(map(size, found)) >= ENOUGH else frozenset()
 
     def _others(self, documents: Sequence[Document], found: Sequence[Span | None]) -> list[str]:
         """What some members without the place say in this role, each text behind `BEGIN`."""
@@ -103,7 +111,7 @@ class TextBehind:
     """
 
     slot: Slot
-    constant: str
+    constant: frozenset[str]
     fix = "reorder"
 
     def carries(self, document: Document) -> bool:
@@ -160,24 +168,31 @@ def value_start(text: str, at: int) -> int:
 
 def values(documents: Sequence[Document], slot: Slot, talks: Sequence[int]) -> Values:
     """What stands in the place in all members that have it."""
-    texts, wide, times, owners = [], [], [], []
+    rows = []
     for document, talk in zip(documents, talks, strict=True):
         if (span := slot.find(document)) is not None:
             index, begin, end = span
             text = document.segments[index].text
             begin, end = _bare(text, begin, end)
-            texts.append(text[begin:end])
-            wide.append(text[begin : end + CONTEXT // 2].split("\n")[0])
-            times.append(document.at_s)
-            owners.append(talk)
+            rows.append((text[begin:end], text[begin : end + CONTEXT // 2].split("\n")[0], document.at_s, talk))
+    rows = _valued(rows)
+    texts = [row[0] for row in rows]
     first, last = _shared_ends(texts)
     return Values(
         texts=tuple(text[first : len(text) - last] for text in texts),
-        wide=tuple(text[first:] for text in wide),
-        times_s=tuple(times),
-        talks=tuple(owners),
+        wide=tuple(row[1][first:] for row in rows),
+        times_s=tuple(row[2] for row in rows),
+        talks=tuple(row[3] for row in rows),
         label=last_words(slot.left + "".join(texts[:1])[:first]),
     )
+
+
+def _valued(rows: list[Row]) -> list[Row]:
+    """Without the members that have in the place only what stands before the value in the others."""
+    least = min((row[0] for row in rows), default="")
+    others = [row for row in rows if row[0] != least]
+    lacking = all(row[0].startswith(least) and row[0][len(least)].isspace() for row in others)
+    return others if lacking and len({row[0] for row in others}) > EDITS else rows
 
 
 def _bare(text: str, begin: int, end: int) -> tuple[int, int]:
@@ -194,27 +209,26 @@ def _shared_ends(texts: Sequence[str]) -> tuple[int, int]:
     begin = next((at for at in range(agreement(one, other), 0, -1) if begins_value(one, at)), 0)
     turned = [text[begin:][::-1] for text in texts]
     end = agreement(min(turned), max(turned))
-    return begin, next((size for size in range(end, 0, -1) if ends_value(one, len(one) - size)), 0)
+    return begin, next((last for last in range(end, 0, -1) if ends_value(one, len(one) - last)), 0)
 
 
-def constant_begin(tails: Sequence[str]) -> str:
-    """What texts go on with in the usual case; empty where that is too little to stand before anything."""
-    shared = sorted(agreement(one, other) for one, other in pairwise(tails))
-    length = shared[len(shared) // 2] if shared else 0
-    return (
-        ""
-        if length < ENOUGH
-        else next(one[:length] for one, other in pairwise(tails) if agreement(one, other) >= length)
-    )
-
-
-def _behind(text: str, begin: int, end: int, constant: str) -> str:
-    """A text with a span, and its heading, behind the constant lines that follow it."""
+def _behind(text: str, begin: int, end: int, constant: frozenset[str]) -> str:
+    """A text with a span, and its heading, behind the constant text that follows it."""
     begin = heading(text, begin)
-    at = end + agreement(text[end:], constant)
-    if at < len(text):
-        at = text.rfind("\n", end, at) + 1 or at
+    at = constant_end(text, end, constant)
     return f"{text[:begin]}{text[end:at]}\n{text[begin:end]}\n{text[at:]}"
+
+
+def constant_end(text: str, begin: int, constant: frozenset[str]) -> int:
+    """Where text that is constant for the most part ends: a value in it is no end, a label behind a question no part
+    of it."""
+    at, most, sum_ = begin, 0, 0
+    for piece, place in pieces(text, begin):
+        sum_ += size(piece) if piece in constant else -size(piece)
+        if sum_ > most:
+            at, most = place + len(piece), sum_
+    at += len(text[at:]) - len(text[at:].lstrip())
+    return at if at == len(text) else text.rfind("\n", begin, at) + 1 or at
 
 
 def _cut(text: str, begin: int, end: int, others: Sequence[str]) -> str:
@@ -222,11 +236,21 @@ def _cut(text: str, begin: int, end: int, others: Sequence[str]) -> str:
     first, last = sentence(text, begin, end)
     if end - begin > DOCUMENT:
         first = heading(text, begin)
-    for left, right in ((first, last), (first, end), (first, end + 1), (begin, last), (begin, end), (begin, end + 1)):
+    for left, right in _cuts(text, (first, last), (begin, end)):
         around = (BEGIN + text[:left])[-CONTEXT:] + text[right : right + CONTEXT]
         if any(around in other for other in others):
             return text[:left] + text[right:]
     return text[:first] + text[last:]
+
+
+def _cuts(text: str, sentence: tuple[int, int], span: tuple[int, int]) -> Iterator[tuple[int, int]]:
+    """Where a span may be cut out, the more around it the earlier; last with some of the words that stand before it."""
+    (first, last), (begin, end) = sentence, span
+    yield from ((first, last), (first, end), (first, end + 1), (begin, last), (begin, end), (begin, end + 1))
+    stop = _STOP.search(text, max(begin, end - 1))
+    blanks = [left for left in range(begin - 1, max(0, begin - SENTENCE), -1) if text[left].isspace()]
+    for left in blanks[:LABEL]:
+        yield from ((left, end), (left, stop.start() if stop else len(text)))
 
 
 def heading(text: str, begin: int) -> int:

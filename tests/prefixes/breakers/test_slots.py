@@ -7,13 +7,14 @@ from proxy.prefixes.breakers.slots import (
     SENTENCE,
     Slot,
     TextBehind,
-    constant_begin,
+    constant_end,
     heading,
     sentence,
     slots,
     value_start,
     values,
 )
+from proxy.prefixes.breakers.writing import pieces
 from proxy.prefixes.canon import render
 from tests.prefixes.breakers.apps import rules
 from tests.prefixes.prompts import chat
@@ -129,10 +130,37 @@ def test_a_text_moves_behind_the_constant_lines_that_follow_it():
     assert second.startswith(f"Head.\n\n\n{RULES}\n\nFound:\n{'rain ' * 60}\nQuestion: rain")
 
 
-def test_what_texts_go_on_with_in_the_usual_case_is_constant():
-    assert constant_begin([f"{RULES} a", f"{RULES} b", f"{RULES} c", "other"]) == f"{RULES} "
-    assert constant_begin(["short a", "short b"]) == ""
-    assert constant_begin([RULES]) == ""
+def test_text_that_half_of_the_members_go_on_with_is_constant_if_it_is_enough():
+    slot = Slot("system", "Found:\n", "\n")
+    documents = [document(f"Found:\nwords {k}\n{rest}") for k, rest in enumerate((RULES, f"{RULES}\nmine", "other"))]
+    assert slot.constant_behind(documents) == {piece for piece, _ in pieces(RULES)}
+    assert slot.constant_behind([document(f"Found:\nwords {k}\nshort text") for k in range(3)]) == frozenset()
+
+
+def test_a_value_in_constant_text_is_no_end_of_it_and_a_label_behind_a_question_no_part():
+    constant = frozenset({*(piece for piece, _ in pieces(RULES)), "Answer:"})
+    text = f"{RULES}\nNow: 10:01\n{RULES}\nHow many litres of rain fell in the north of the country?\nAnswer:"
+    assert text[: constant_end(text, 0, constant)] == f"{RULES}\nNow: 10:01\n{RULES}\n"
+    assert constant_end(f"x\n{RULES}", 2, constant) == len(RULES) + 2
+    assert constant_end("nothing of it", 3, constant) == 3
+
+
+def test_a_value_takes_its_label_along_where_members_read_on_without_both():
+    """The label ends a long line, which only the members without it can tell."""
+    line = "A rule of many words that goes on for longer than a sentence about one thing would ever do here"
+    texts = [f"You help.\n<rule>{line}</rule> Client: {name}\n{RULES}" for name in ("Anna", "Carl")]
+    without = f"You help.\n<rule>{line}</rule>\n{RULES}"
+    slot = Slot("system", "</rule> Client: ", "\nService")
+    mended = slot.mend([document(text) for text in (*texts, without)])
+    assert {text_in(one) for one in mended} == {without}
+
+
+def test_members_without_the_value_are_none_of_its_values():
+    names = ("Anna", "Carl", "Eva", "Gil")
+    documents = [document(f"You help at Halden{end}\n{RULES}") for end in (*(f" Client: {one}" for one in names), "")]
+    seen = values(documents, Slot("system", "You help at ", "\nService"), range(5))
+    assert seen.texts == names
+    assert seen.label == "You help at Halden Client: "
 
 
 def test_a_value_goes_as_the_members_read_that_never_had_it():
