@@ -56,6 +56,9 @@ EDITS = 3
 MACHINE_MADE = ("timestamp", "date", "uuid", "session_id", "nonce", "counter")
 """Kinds whose values change by themselves: two of them are enough to expect a third."""
 
+TEXTS = ("docs_before_instructions", "prompt_version")
+"""Kinds of texts, which may have many lines."""
+
 LONG_WORDS = 40
 """Words from which on a varying piece is a document, not a value."""
 
@@ -130,15 +133,16 @@ class Values:
 
 def kind_of(values: Values) -> str:
     """The kind of breaker that these values make; of several lines that vary together, the kind of the one that varies
-    most."""
+    most, of equals the last: mending those before it alone gains nothing."""
     return _kind(replace(values, texts=tuple(map(figures, values.texts)), wide=tuple(map(figures, values.wide))))
 
 
 def _kind(values: Values) -> str:
     found = next((kind for kind, holds in RULES if holds(values)), "other")
     lines = list(zip(*(text.strip().split("\n") for text in values.texts), strict=False))
-    if found == "other" and len(lines) > 1:
-        busiest = max(lines, key=lambda line: len(set(line)))
+    several = sum(len(set(line)) > 1 for line in lines) > 1
+    if (several and found not in TEXTS) or (found == "other" and len(lines) > 1):
+        busiest = max(reversed(lines), key=lambda line: len(set(line)))
         return _kind(replace(values, texts=busiest, wide=busiest))
     return found
 
@@ -211,8 +215,10 @@ def _date(values: Values) -> bool:
     years = sum(YEAR.search(wide) is not None for wide in values.wide)
     if values.begin(WORDY) and years >= 0.8 * len(values.wide):
         return True
-    words = values.share(NAMED_DAY.fullmatch) >= 0.8 or (values.begin(WORDY) and not values.share(is_measure))
-    return words and changes_daily(values.texts, values.times_s)
+    if values.share(NAMED_DAY.fullmatch) >= 0.8:
+        once = _once_a_talk(values)
+        return changes_daily(once.texts, once.times_s)
+    return values.begin(WORDY) and not values.share(is_measure) and changes_daily(values.texts, values.times_s)
 
 
 def _is_counter(values: Values) -> bool:

@@ -13,6 +13,8 @@ def seen(*texts, label="", every_s=HOUR, talks=None, behind=""):
 
 HEX = ("8f3ac2d19b", "77ab01c9ef", "c3d4e5f6a7", "19af83bc20")
 UUIDS = tuple(f"68bb9459-9417-400f-a085-679df947555{k}" for k in range(4))
+NAMES = ("Patel", "Thornton", "Finch", "Weber", "Nyman", "Reyes", "Kaya", "Chu")
+TALKS = [k // 9 for k in range(72)]
 DOCUMENT = " ".join(["words"] * 50)
 
 
@@ -82,6 +84,15 @@ DOCUMENT = " ".join(["words"] * 50)
         (seen("annakeller7", "brunobarros7", "carla8", label="The user is "), "user_name"),
         (seen("48213", "99121", "77101", label="customer id: "), "user_name"),
         (seen(*[f"for {len(word) % 2} euros\n<!-- {word} -->" for word in HEX]), "nonce"),
+        (seen(*[f"{len(word)}. March 2026\nnonce: {word}" for word in (*HEX, "8f3ac2d19")]), "nonce"),
+        (
+            seen(*[f"be kind {k}\nlong: {word}" for k, word in enumerate(("ten words", "all words"))] * 2),
+            "prompt_version",
+        ),
+        (
+            seen(*(name for name in NAMES for _ in range(9)), talks=TALKS, every_s=HOUR / 4, label="Client: "),
+            "user_name",
+        ),
         (seen("be kind and brief", "be bold", "be kind and brief"), "prompt_version"),
         (seen("be kind and brief", "be bold and long", "be dull"), "other"),
         (
