@@ -12,8 +12,10 @@ from typing import Any
 from proxy.prefixes.breakers.counterfactual import Outcome, Replay
 from proxy.prefixes.breakers.documents import Document, agreement, nearest
 from proxy.prefixes.breakers.masks import mask
+from proxy.prefixes.breakers.orders import ITEM
 from proxy.prefixes.breakers.proposals import Name, Proposal, proposals
 from proxy.prefixes.breakers.values import MACHINE_MADE
+from proxy.prefixes.breakers.writing import size
 from proxy.prefixes.canon import Encode, text_of
 from proxy.prefixes.shadow import common
 
@@ -27,11 +29,15 @@ LEAST_REQUESTS = 8
 STEPS = 12
 """Rounds of proposals in one family."""
 
-NEAR = 200
-"""Proposals this many characters from the first one may speak of the same thing: the one that saves most is right."""
+NEAR = 64
+"""Proposals this many characters from the first one may speak of the same thing, a value and its sentence:
+the one that saves most is right. What stands further behind has its turn when the first one is mended."""
 
 RIVALS = 4
 """Of those, so many are tried, those with most carriers first."""
+
+LISTS = ("tool_order", "json_key_order", "fewshot_order")
+"""Kinds of lists in another order."""
 
 EXCERPTS = 3
 """Values that a breaker is shown by: the first of different form."""
@@ -129,7 +135,7 @@ class Finder:
                 before = best.outcome
                 taken.add(best.proposal.name)
                 vain.clear()
-                ordered |= {best.proposal.role} if best.proposal.repair.fix == "reorder" else set()
+                ordered |= {best.proposal.role} if best.proposal.kind in LISTS else set()
 
     def _try(self, proposal: Proposal, current: Sequence[Document], before: Outcome) -> Trial:
         mended = proposal.repair.mend(current)
@@ -167,8 +173,11 @@ class Finder:
 
 
 def _rest(proposal: Proposal, ordered: set[str]) -> bool:
-    """What is left of a list that was put in order (members have other items) is no text that somebody varies."""
-    return proposal.repair.fix == "move" and proposal.kind not in MACHINE_MADE and proposal.role in ordered
+    """What is left of a list that was put in order (members have other items) is no text that somebody varies; what is
+    shorter than an item is a value."""
+    if proposal.repair.fix != "move" or proposal.kind in MACHINE_MADE or proposal.role not in ordered:
+        return False
+    return median(map(size, proposal.excerpts or ("",))) >= ITEM
 
 
 def _rivals(found: Sequence[Proposal]) -> list[Proposal]:

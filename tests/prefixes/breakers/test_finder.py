@@ -1,13 +1,17 @@
 from collections import defaultdict
+from random import Random
 
 import pytest
 
 from proxy.prefixes.breakers import finder as room
 from proxy.prefixes.breakers.counterfactual import Replay
+from proxy.prefixes.breakers.documents import Document
 from proxy.prefixes.breakers.families import Families
 from proxy.prefixes.breakers.finder import LEAST_REQUESTS, Finder, gain
+from proxy.prefixes.canon import render
 from proxy.tokens.vocabularies import load
-from tests.prefixes.breakers.apps import BROKEN, CLEAN
+from tests.prefixes.breakers.apps import BROKEN, CLEAN, rules
+from tests.prefixes.prompts import chat
 
 ANOTHER_TRUTH = {"two_versions", "five_versions", "docs_and_talk"}
 """Here the mended client of the application leaves out what the repair moves to the end."""
@@ -50,6 +54,41 @@ def test_what_breaks_an_application_is_found_named_and_priced(app, finder, repla
         before, after = replay.run(documents), replay.run(app.documents(mended=True))
         truth = gain(found[0].fix, before, after)
         assert sum(breaker.tokens_saved for breaker in found) == pytest.approx(truth, rel=0.13)
+
+
+def several(front, behind, values, line):
+    """Prompts whose text is in one of two forms or behind one of many documents, and has a value further behind."""
+    lines = rules("several", 24).split("\n")
+    texts = [
+        f"{front(k)}\n{chr(10).join([*lines[:line], behind(value), *lines[line:]])}" for k, value in enumerate(values)
+    ]
+    texts = [
+        text.replace("\n", " \n") if (k % 12 < 5) != (k % 13 == 9) and not front(k) else text
+        for k, text in enumerate(texts)
+    ]
+    return [
+        Document(str(k), 60.0 * k, 1, render(chat(("system", text), ("user", f"Question {k}?"))))
+        for k, text in enumerate(texts)
+    ]
+
+
+def test_what_stands_first_is_mended_first(finder):
+    """A value in a text of two forms has two places until the text has one form."""
+    names = [
+        f"{first} {last}" for first in ("Anna", "Bruno", "Carla", "Dora") for last in ("Keller", "Okafor", "Nyman")
+    ]
+    documents = several(lambda _: "", "The client is {}.".format, [names[k % 12] for k in range(84)], line=2)
+    assert [breaker.kind for breaker in finder.breakers(documents)] == ["trailing_space", "user_name"]
+
+
+def test_documents_move_behind_all_the_constant_text_be_there_a_value_in_it(finder):
+    draw = Random("documents")
+    words = [" ".join(draw.choices(rules("documents").split(), k=90)) for _ in range(40)]
+    documents = several(lambda k: f"Found:\n[1] {words[k]}\n", "Ticket {} is open.".format, range(4100, 4140), line=12)
+    first, second = finder.breakers(documents)
+    assert (first.kind, second.kind) == ("docs_before_instructions", "counter")
+    assert len(second.ids) == len(documents)
+    assert second.tokens_saved > 4_000
 
 
 @pytest.mark.parametrize("app", CLEAN, ids=lambda app: app.name)
