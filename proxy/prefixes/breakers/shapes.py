@@ -50,7 +50,7 @@ REQUEST_LABEL = re.compile(
     re.I,
 )
 SESSION_LABEL = re.compile(
-    r"session|\bsid\b|conversation|conv\b|thread|chat|sess|dialog|sitzung|sess[a\u00e3]o|sesi[o\u00f3]n"
+    r"session|\bsid\b|conversation|conv\b|thread|chat(?!cmpl)|sess|dialog|sitzung|sess[a\u00e3]o|sesi[o\u00f3]n"
     r"|\u4f1a\u8bdd|\u6703\u8a71|\u30bb\u30c3\u30b7\u30e7\u30f3|\u062c\u0644\u0633\u0629|\u0441\u0435\u0441\u0441\u0438",
     re.I,
 )
@@ -64,7 +64,9 @@ NONCE_LABEL = re.compile(
 NOBODYS_WORD = re.compile(r"\W*[a-z]{2,}(?:[-_][a-z]{2,}){2,}\W*|[^\w\s]{3,}")
 """Words in a chain (`amber-otter-mango`), or signs alone."""
 OWNER_LABEL = re.compile(
-    r"\b(?:user|customer|client|patient|member|account)\W{0,3}(?:id|no|number|name)?\W{0,3}\Z", re.I
+    r"\b(?:user|customer|client|patient|member|account)\W{0,3}(?:id|no|number|name)?\W{0,3}\Z"
+    r"|\b(?:talking|speaking|falando|sprechen|parlez|hablando|(?:logged|signed) in)\s[^\W\d_]{2,4}\W{0,3}\Z",
+    re.I,
 )
 PERSON_LABEL = re.compile(
     r"user|name|customer|client|patient|member|talking|speaking|falando|mit |kunde|hablando|parlez"
