@@ -67,6 +67,7 @@ LITELLM = """
 model_list:
   - model_name: m
     litellm_params: {{ model: openai/m, api_base: "http://127.0.0.1:{engine}/v1", api_key: sk-bench }}
+general_settings: {{ dangerously_permit_weak_or_unset_master_key: true }}
 """
 
 GOALS = (
