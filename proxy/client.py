@@ -1,8 +1,9 @@
 """The side that called us: one ASGI connection, as an exchange uses it.
 
-Bytes are handed on as they come. The listener may put three things into `scope["extensions"]`: `phasegate.target`, the
-request target's exact bytes, `phasegate.abort`, which breaks the response off so that the client can tell, and
-`phasegate.gone`, which is told whom to call when the client leaves.
+Bytes are handed on as they come. The listener may put four things into `scope["extensions"]`: `phasegate.target`, the
+request target's exact bytes, `phasegate.abort`, which breaks the response off so that the client can tell,
+`phasegate.gone`, which is told whom to call when the client leaves, and `phasegate.full`, which says whether the client
+reads so slowly that what is sent now waits for it.
 """
 
 import asyncio
@@ -22,7 +23,9 @@ class Client:
     """One request's client: reads its body, writes its response, knows when it has left."""
 
     # State: whether the client has left, and how much of the response is out (`status`, `ended`).
-    __slots__ = ("_receive", "_scope", "_send", "ended", "gone", "headers", "method", "path", "status", "target")
+    __slots__ = (
+        "_receive", "_scope", "_send", "ended", "full", "gone", "headers", "method", "path", "status", "target",
+    )  # fmt: skip
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._scope = scope
@@ -32,13 +35,18 @@ class Client:
         self.headers: Headers = scope["headers"]
         self.path: str = scope["path"]
         self.target: bytes = _target(scope)
+        self.full: Callable[[], bool] = self.extension("phasegate.full") or _perhaps
+        """Whether what is sent now waits for the client; a server that does not tell may always wait."""
         self.gone = False
         self.status: int | None = None
         self.ended = False
 
     def header(self, name: bytes) -> bytes | None:
         """The first header line of this name (lower case)."""
-        return next((value for key, value in self.headers if key == name), None)
+        for key, value in self.headers:
+            if key == name:
+                return value
+        return None
 
     @property
     def has_body(self) -> bool:
@@ -123,9 +131,9 @@ class Client:
         if abort is not None:
             abort()
 
-    def extension(self, name: str) -> Callable[..., None] | None:
+    def extension(self, name: str) -> Callable[..., Any] | None:
         """What the listener offers under this name."""
-        offered: Callable[..., None] | None = self._scope.get("extensions", {}).get(name)
+        offered: Callable[..., Any] | None = self._scope.get("extensions", {}).get(name)
         return offered
 
 
@@ -162,6 +170,10 @@ class Watch:
         self._client.gone = True
         if self._leave is not None:
             self._leave()
+
+
+def _perhaps() -> bool:
+    return True
 
 
 def _target(scope: Scope) -> bytes:

@@ -40,7 +40,7 @@ LINGER_S = 0.25
 NOBODY: frozenset[str] = frozenset()
 
 BLOCKED_NS = 1_000_000
-"""A `send` that takes longer has waited for the client; our own work in it takes tens of microseconds."""
+"""A `send` that could wait for the client, and takes longer, has: our own work in it takes tens of microseconds."""
 
 EDITED = 16 * 1024
 """Bytes that are edited at a time: of the smallest events they are 2 ms of work."""
@@ -278,12 +278,14 @@ class Exchange:
             tap.catch_up()
 
     async def _taken(self, sending: Awaitable[None], t: int) -> None:
-        """Something has been sent since `t`: what that took, the client took."""
+        """Something has been sent since `t`: what that took, the client took, if it was waited for at all. Else another
+        process had the processor."""
+        waits = self.client.full()
         self.guard.sending = True
         await sending
         self.guard.sending = False
         now = self.guard.heard_ns = self._clock.now_ns()
-        if now - t >= BLOCKED_NS:
+        if waits and now - t >= BLOCKED_NS:
             self.recorder.blocked(now - t)
 
     def _quota(self) -> Headers:

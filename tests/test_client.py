@@ -179,6 +179,12 @@ def test_an_abort_is_the_listeners_and_nothing_elsewhere() -> None:
     assert broken == ["off"]
 
 
+def test_a_listener_may_tell_whether_what_is_sent_waits_and_elsewhere_it_may_always() -> None:
+    answers = iter((True, False))
+    one = client(extensions={"phasegate.full": lambda: next(answers)})
+    assert [one.full(), one.full(), client().full()] == [True, False, True]
+
+
 def test_a_watch_asks_the_listener_where_it_can_tell_and_needs_no_task() -> None:
     told: list[str] = []
     asked: list[Any] = []

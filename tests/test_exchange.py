@@ -313,6 +313,22 @@ def test_our_own_work_in_send_is_not_blocked_time() -> None:
     assert house.records[0].timeline.blocked_ns == 0
 
 
+@pytest.mark.parametrize(("full", "blocked_ns"), [(True, 250 * MS), (False, 0)])
+def test_time_without_the_processor_is_not_the_clients(full: bool, blocked_ns: int) -> None:
+    async def main(loop: VirtualLoop) -> House:
+        house = House(loop, stream((100, chunk("Hi")), (101, chunk(finish="stop")), (102, DONE)))
+
+        async def telling(scope: Any, receive: Any, send: Any) -> None:
+            scope["extensions"]["phasegate.full"] = lambda: full
+            await house.app(scope, receive, send)
+
+        await ScriptedClient(loop, telling, send_ns=50 * MS).ask(STREAM)
+        return house
+
+    (record,) = run(main).records
+    assert record.timeline.blocked_ns == blocked_ns
+
+
 class Stuck:
     """A client that takes `takes` messages and then reads nothing more."""
 

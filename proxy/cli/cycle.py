@@ -57,9 +57,13 @@ class Cycle(RequestResponseCycle):
         else:
             self.flow.resume_reading()  # a socket that is not read does not tell of a client's leaving
 
+    def full(self) -> bool:
+        """Whether what is sent now waits: the client has not read what was sent before."""
+        return self.flow.write_paused
+
     def extensions(self) -> dict[str, Any]:
         """What the application may ask of the connection."""
-        return {"phasegate.gone": self.when_gone, "phasegate.abort": self.abort}
+        return {"phasegate.gone": self.when_gone, "phasegate.abort": self.abort, "phasegate.full": self.full}
 
     def forget(self) -> None:
         """The response is over: scope and cycle no longer know each other, so that both are freed at once."""

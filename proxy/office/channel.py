@@ -23,6 +23,9 @@ LIMIT_BYTES = 8 * 1024 * 1024
 WRITE_BYTES = 128 * 1024
 """Bytes handed to one write: about what a socketpair takes at once."""
 READ_BYTES = 256 * 1024
+LATE_S = 0.01
+"""How long a frame may wait for others to go with it: a write of its own, and an office that wakes for one record, cost
+the data process more than making the record does."""
 FRAME_BYTES = 64 * 1024 * 1024
 """A longer frame cannot be: the stream is out of step."""
 
@@ -158,7 +161,8 @@ class Sender:
         self._partial = encode(self._hello)
         self._unacked, self._acks, self._greeted = 1, b"", False
         link.loop.add_reader(end, self._acknowledged, link)
-        self._schedule()
+        self._due = True
+        link.loop.call_soon(self._flush, link)
 
     def detach(self) -> None:
         """The office is gone: what it did not acknowledge is lost. What waits is kept for the next one."""
@@ -179,6 +183,8 @@ class Sender:
 
     async def drain(self) -> None:
         """Waits until every frame was taken by the office. For shutdown; bound it with a timeout."""
+        if self._link is not None:
+            self._flush(self._link)
         while self._link is not None and (self._waiting or self._partial or self._unacked):
             self._moved.clear()
             await self._moved.wait()
@@ -186,7 +192,7 @@ class Sender:
     def _schedule(self) -> None:
         if self._link is not None and not self._due:
             self._due = True
-            self._link.loop.call_soon(self._flush, self._link)
+            self._link.loop.call_later(LATE_S, self._flush, self._link)
 
     def _flush(self, link: _Link) -> None:
         """Writes what there is, as much as the socket takes; comes again when it takes more."""

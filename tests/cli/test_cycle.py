@@ -182,10 +182,12 @@ def test_an_answer_before_the_body_was_read_ends_the_connection_without_a_reset(
 
 def test_sending_waits_while_the_client_reads_slowly_and_ends_when_it_leaves() -> None:
     async def main(loop: VirtualLoop) -> None:
-        done = []
+        done, full = [], []
 
         async def app(scope: Any, receive: Any, send: Any) -> None:
+            full.append(scope["extensions"]["phasegate.full"]())
             await send(start())
+            full.append(scope["extensions"]["phasegate.full"]())
             for _ in range(3):
                 await send(body(b"x", True))
                 done.append(1)
@@ -197,7 +199,7 @@ def test_sending_waits_while_the_client_reads_slowly_and_ends_when_it_leaves() -
         assert (done, bytes(it.pipe.written)) == ([], b"")
         it.door.resume_writing()
         await turns()
-        assert done == [1, 1, 1]
+        assert (done, full) == ([1, 1, 1], [True, False])
 
         done.clear()
         slow = Visit(app, loop)
