@@ -197,7 +197,7 @@ class DataApp:
         door = self.door.at(
             upstream.label,
             window=lambda model: engine.fingerprint.window(model),
-            models=lambda: engine.models,
+            listed=listed,
             heeds=lambda facts: heeds(engine.kind, facts),
             any_name=lambda: engine.kind in ANY_NAME,
         )
@@ -353,7 +353,10 @@ def _fault(id: str, bug: BaseException) -> None:
 
 
 def _header(pairs: Headers, name: bytes) -> str:
-    return next((value.decode("latin-1") for key, value in pairs if key.lower() == name), "")
+    for key, value in pairs:
+        if key.lower() == name:
+            return value.decode("latin-1")
+    return ""
 
 
 def _new_id() -> str:

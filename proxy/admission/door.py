@@ -7,7 +7,7 @@ between. Of those who wait and whose slots are free, tenants take turns; a clien
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from proxy.admission.ask import Ask, ask
@@ -26,6 +26,8 @@ from proxy.records import AdmissionVerdict, PrefixVerdict, RequestFacts, TokenCo
 Gate = tuple[Rule, Slots]
 Window = Callable[[str | None], int | None]
 """The engine's context window for a model; None: not known."""
+NAMELESS = Listed(tuple)
+"""Nothing is known of the models."""
 
 
 class Waiter:
@@ -90,13 +92,13 @@ class Door:
         self,
         engine: str,
         window: Window,
-        models: Callable[[], Sequence[str]] = tuple,
+        listed: Listed = NAMELESS,
         heeds: Callable[[RequestFacts], bool] = lambda facts: True,
         any_name: Callable[[], bool] = lambda: False,
     ) -> "EngineDoor":
-        """The door as one engine sees it: with what is known of its context windows, of the models that it lists (none:
-        not known), whether it heeds the output's limit of a request, and answers to `any_name`."""
-        return EngineDoor(self, engine, window, models, heeds, any_name)
+        """The door as one engine sees it: with what is known of its context windows, of the models that it lists,
+        whether it heeds the output's limit of a request, and answers to `any_name`."""
+        return EngineDoor(self, engine, window, listed, heeds, any_name)
 
     @property
     def looks_closely(self) -> bool:
@@ -225,14 +227,14 @@ class EngineDoor:
         door: Door,
         engine: str,
         window: Window,
-        models: Callable[[], Sequence[str]],
+        listed: Listed,
         heeds: Callable[[RequestFacts], bool],
         any_name: Callable[[], bool],
     ) -> None:
         self._door = door
         self._engine = engine
         self._window = window
-        self._listed = Listed(models)
+        self._listed = listed
         self._heeds = heeds
         self._any_name = any_name
         self.waiting = 0

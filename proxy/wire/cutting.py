@@ -7,6 +7,7 @@ can be nothing but a member's name, for inside a string its quotes would be esca
 
 import msgspec
 
+from proxy.wire.decoding import LONG, OBJECTS
 from proxy.wire.splicing import skip
 
 NAMES = ("token_ids", "prompt_token_ids", "meta_info")
@@ -39,10 +40,6 @@ class Body(msgspec.Struct, gc=False):
     prompt_token_ids: msgspec.Raw = _ABSENT
 
 
-LONG, OBJECTS = 32 * 1024, 8_000
-"""A longer text with more braces is not read: each may be a choice, and takes 0.25 us. Answers have some dozens, and
-those that a model writes."""
-
 MOST = 256
 """Members of one name that are looked at; nobody asks for as many choices."""
 
@@ -53,7 +50,7 @@ _read = msgspec.json.Decoder(Body).decode
 
 def read(text: bytes) -> Body | None:
     """What the text has to cut; None where it cannot be read, or would take milliseconds."""
-    if len(text) > LONG and text.count(b"{") > OBJECTS:
+    if len(text) > LONG and text.count(b"{") > OBJECTS:  # each may be a choice; lists are passed over unread
         return None
     try:
         return _read(text)

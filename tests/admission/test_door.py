@@ -12,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from proxy.admission.door import Door, EngineDoor
 from proxy.admission.limits import Limits
+from proxy.admission.names import Listed
 from proxy.admission.permit import Permit
 from proxy.admission.rules import Rule
 from proxy.errors import BadRequest, OutputTooLong, PromptTooLong, ProxyError, QueueTimeout, Shed
@@ -244,7 +245,7 @@ def test_made_up_models_share_a_counter_where_the_engine_lists_its_own() -> None
     async def main(loop: VirtualLoop) -> None:
         door = Door(loop.clock, Limits([Rule("r", per=("model",), requests_per_minute=1)]))
         models = ("M1:latest", "other")
-        engine = door.at("gpu-1", lambda model: None, models=lambda: models)
+        engine = door.at("gpu-1", lambda model: None, listed=Listed(lambda: models))
         await admit(engine)
         await admit(engine, facts=FACTS._replace(model="other"))
         await admit(engine, facts=FACTS._replace(model="made-up"))
@@ -266,7 +267,10 @@ def test_an_engine_that_answers_to_any_name_passes_no_rule_by() -> None:
         def at(*models: str, any_name: bool = True) -> EngineDoor:
             door = Door(loop.clock, Limits([rule, by_alias]))
             return door.at(
-                "gpu-1", lambda model: windows.get(model or ""), models=lambda: models, any_name=lambda: any_name
+                "gpu-1",
+                lambda model: windows.get(model or ""),
+                listed=Listed(lambda: models),
+                any_name=lambda: any_name,
             )
 
         made_up = FACTS._replace(model="gpt-4")
@@ -288,7 +292,7 @@ def test_an_engine_that_answers_to_any_name_passes_no_rule_by() -> None:
 def test_a_window_is_found_however_the_model_is_spelt() -> None:
     async def main(loop: VirtualLoop) -> None:
         door = Door(loop.clock, Limits([Rule("r", within_window=True)]))
-        engine = door.at("gpu-1", {"Llama3:latest": 99}.get, models=lambda: ("Llama3:latest",))
+        engine = door.at("gpu-1", {"Llama3:latest": 99}.get, listed=Listed(lambda: ("Llama3:latest",)))
         for name in ("llama3", "Llama3:latest", "library/LLAMA3"):
             with pytest.raises(PromptTooLong):
                 await admit(engine, facts=FACTS._replace(model=name))

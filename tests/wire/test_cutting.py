@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.wire.cutting import MOST, NAMES, OBJECTS, cut, read
+from proxy.wire.cutting import MOST, NAMES, cut, read
+from proxy.wire.decoding import OBJECTS
 from tests.wire.test_fields import JSON
 
 
