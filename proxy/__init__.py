@@ -10,7 +10,7 @@ Life of a request, as `exchange` has it:
     weigh      `tokens` counts the prompt, `prefixes` says what the engine's cache could give
     enter      `admission` gives a permit, at once, after a wait, or not
     dispatch   `relay` calls the engine over `transport`
-    pass on    each chunk is stamped, sent, and then read along: `tap` -> `wire` -> `timeline`
+    pass on    each chunk is stamped, sent, and then read along: `passing` -> `tap` -> `wire` -> `timeline`
     end        one record, with one outcome, whatever happened; of what the engine claims, what can be true
 
 The record goes over a socketpair to the `office`, a process of its own: it is settled, split into phases by
@@ -23,7 +23,7 @@ behind it families, each of which uses, in its own line, itself alone: families 
     cores       config declared gaps headers lists tap timeline | admission attribution engines prefixes sim tokens wire
     shells      client counting guard head idle interpreter line memory policy pulse reading relay transport | exporters
     office      | office
-    life        auditing editing endings exchange fleet lookout parting parts rooms servertiming
+    life        auditing editing endings exchange fleet lookout parting parts passing rooms servertiming
     root        app
     commands    | cli
     start       __main__

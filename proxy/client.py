@@ -2,8 +2,8 @@
 
 Bytes are handed on as they come. The listener may put four things into `scope["extensions"]`: `phasegate.target`, the
 request target's exact bytes, `phasegate.abort`, which breaks the response off so that the client can tell,
-`phasegate.gone`, which is told whom to call when the client leaves, and `phasegate.full`, which says whether the client
-reads so slowly that what is sent now waits for it.
+`phasegate.gone`, which is told whom to call when the client leaves, and `phasegate.room`, which gives what writes at
+once, or nothing while the client must be waited for.
 """
 
 import asyncio
@@ -17,6 +17,7 @@ Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Headers = list[tuple[bytes, bytes]]
+Writer = Callable[[bytes], None]
 
 
 class Client:
@@ -24,7 +25,7 @@ class Client:
 
     # State: whether the client has left, and how much of the response is out (`status`, `ended`).
     __slots__ = (
-        "_receive", "_scope", "_send", "ended", "full", "gone", "headers", "method", "path", "status", "target",
+        "_receive", "_scope", "_send", "ended", "gone", "headers", "method", "path", "room", "status", "target",
     )  # fmt: skip
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -35,8 +36,8 @@ class Client:
         self.headers: Headers = scope["headers"]
         self.path: str = scope["path"]
         self.target: bytes = _target(scope)
-        self.full: Callable[[], bool] = self.extension("phasegate.full") or _perhaps
-        """Whether what is sent now waits for the client; a server that does not tell may always wait."""
+        self.room: Callable[[], Writer | None] = self.extension("phasegate.room") or _no_room
+        """What writes a piece of the body at once; None where `send` may wait: always, if the server does not tell."""
         self.gone = False
         self.status: int | None = None
         self.ended = False
@@ -172,8 +173,8 @@ class Watch:
             self._leave()
 
 
-def _perhaps() -> bool:
-    return True
+def _no_room() -> None:
+    """A server that does not say when the client must be waited for."""
 
 
 def _target(scope: Scope) -> bytes:

@@ -7,7 +7,7 @@ business: this file names no dialect, no policy and no metric.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from functools import partial
 
 from proxy.claims import sift
@@ -18,6 +18,7 @@ from proxy.errors import ClientGone, EngineFailed, Fault, ProxyError, UpgradeRef
 from proxy.fleet import Engine, Fleet
 from proxy.guard import Guard
 from proxy.parts import Permit
+from proxy.passing import Passing
 from proxy.records import (
     AdmissionVerdict,
     Evidence,
@@ -27,7 +28,7 @@ from proxy.records import (
     TokenCount,
 )
 from proxy.relay import Answer, Body
-from proxy.rooms import Filter, Request, Rooms
+from proxy.rooms import Request, Rooms
 from proxy.tap import FAULTS, Hearing, Tap
 from proxy.timeline import Recorder
 
@@ -39,16 +40,6 @@ LINGER_S = 0.25
 
 NOBODY: frozenset[str] = frozenset()
 
-BLOCKED_NS = 1_000_000
-"""A `send` that could wait for the client, and takes longer, has: our own work in it takes tens of microseconds."""
-
-EDITED = 16 * 1024
-"""Bytes that are edited at a time: of the smallest events they are 2 ms of work."""
-
-TURNS = 1_000
-"""Turns of the loop that one read may take to be looked at, a second or two in which its own answer waits: 10 MB of
-usual events. What inflates to more is not read to its end."""
-
 
 class Exchange:
     """One request and its response.
@@ -59,7 +50,7 @@ class Exchange:
 
     # State: how far it has come. What happened is the recorder's; the rest is set once, in the order of life.
     __slots__ = (
-        "_body_limit", "_clock", "_count", "_engine", "_first_told", "_fleet", "_hearing", "_ids", "_left_ns",
+        "_body_limit", "_clock", "_count", "_engine", "_fleet", "_hearing", "_ids", "_left_ns",
         "_permit", "_prefix", "_refused", "_rooms", "_tap", "_tenant", "_watch", "arrived", "client", "facts", "guard",
         "id", "key", "recorder",
     )  # fmt: skip
@@ -86,7 +77,6 @@ class Exchange:
         self._refused: AdmissionVerdict | None = None
         self._tap: Tap | None = None
         self._hearing = Hearing()
-        self._first_told = False
         self._ids: Sequence[int] | None = None
         self._left_ns: int | None = None
         self.arrived = False
@@ -220,73 +210,17 @@ class Exchange:
         return await engine.call(self.client.method, self.client.target, headers, body, connect_s, sent)
 
     async def _pass_on(self, engine: Engine, permit: Permit, answer: Answer, request: Request) -> Outcome:
-        """Stamp, send, then observe: bytes leave as they came, and a parser's fault can spoil only a number."""
-        client, recorder, guard, now = self.client, self.recorder, self.guard, self._clock.now_ns
+        recorder, now = self.recorder, self._clock.now_ns
         passage = self._rooms.tap(answer, request, self.facts, recorder, self._hearing)
-        tap, streamed, strip = passage
-        self._tap = tap
-        recorder.head(now(), answer.status, streamed)
+        self._tap = passage.tap
+        recorder.head(now(), answer.status, passage.streamed)
         headers = self._rooms.reply(answer, passage, recorder, self.id, self._quota())
-        await self._taken(client.start(answer.status, headers), now())
-        guard.headed()
-        try:
-            async for chunk in answer:
-                t = guard.heard_ns = now()
-                recorder.read(t, len(chunk))
-                if len(chunk) > EDITED and strip is not None:
-                    await self._edited(strip, chunk)
-                else:
-                    data = chunk if strip is None else strip.feed(chunk)
-                    if data and not client.gone:
-                        await self._taken(client.send(data), t)
-                tap.feed(t, chunk)
-                if tap.behind:
-                    await self._kept_up(tap)
-                if recorder.first_token_ns is not None and not self._first_told:
-                    self._first_token(engine, permit, t)
-            t = now()
-            recorder.body_end(t)
-        finally:
-            # What was held back is the engine's too, whole or not; a client that does not read gets nothing more.
-            if strip is not None and not guard.sending and not client.gone and (data := strip.close()):
-                await self._taken(client.send(data), now())
-        await self._taken(client.end(), now())
-        tap.close(t)
-        await self._kept_up(tap)
-        return judge(answer.status, recorder.error, tap.complete)
+        passing = Passing(self.client, recorder, self.guard, now, passage, partial(self._first_token, engine, permit))
+        await passing.head(answer.status, headers)
+        await passing.body(answer)
+        return judge(answer.status, recorder.error, passage.tap.complete)
 
     # --- what comes between ---
-
-    async def _edited(self, edit: Filter, chunk: bytes) -> None:
-        """Sends what an edit leaves of a large read, piece by piece: others have their turn between."""
-        for at in range(0, len(chunk), EDITED):
-            if at:
-                await asyncio.sleep(0)
-            data = edit.feed(chunk[at : at + EDITED])
-            if data and not self.client.gone:
-                await self._taken(self.client.send(data), self._clock.now_ns())
-
-    async def _kept_up(self, tap: Tap) -> None:
-        """More came at once than a turn of the loop has time for: the others have theirs between."""
-        turns = 0
-        while tap.behind and turns < TURNS:
-            await asyncio.sleep(0)
-            tap.go_on()
-            self.guard.heard()
-            turns += 1
-        if tap.behind:
-            tap.catch_up()
-
-    async def _taken(self, sending: Awaitable[None], t: int) -> None:
-        """Something has been sent since `t`: what that took, the client took, if it was waited for at all. Else another
-        process had the processor."""
-        waits = self.client.full()
-        self.guard.sending = True
-        await sending
-        self.guard.sending = False
-        now = self.guard.heard_ns = self._clock.now_ns()
-        if waits and now - t >= BLOCKED_NS:
-            self.recorder.blocked(now - t)
 
     def _quota(self) -> Headers:
         """What is left of the client's limits, where it has any."""
@@ -298,7 +232,6 @@ class Exchange:
         self.recorder.dispatched(self._clock.now_ns())
 
     def _first_token(self, engine: Engine, permit: Permit, t: int) -> None:
-        self._first_told = True
         engine.first_token(self.key, t)
         permit.first_token()
 

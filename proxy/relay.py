@@ -11,6 +11,7 @@ import httpx
 
 from proxy.errors import ConnectTimeout, EngineBroke, EngineTimeout, EngineUnreachable, Fault, ProxyError
 from proxy.headers import Pair
+from proxy.line import Taker
 
 Body = bytes | AsyncIterable[bytes] | None
 """A request's body: whole, as it comes, or none."""
@@ -40,6 +41,12 @@ class Answer:
         self._body = body
         self._chunks = body.__aiter__()
         self._authority = authority
+        self._hand_to = response.extensions.get("hand_to")
+
+    def hand_to(self, taker: Taker) -> None:
+        """From now on `taker` is offered what comes while somebody waits for it here, as soon as it comes."""
+        if self._hand_to is not None:
+            self._hand_to(taker)
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         return self

@@ -5,7 +5,8 @@ request that is repeated behind our back, and it costs a fraction of a client's 
 
 What stands in `request.extensions`: `target` (httpx's: the raw request target), `timeout` (httpx's: `connect`,
 seconds), `sent` (ours: called when a request in memory is about to be handed to the operating system, and when one that
-it did not take at once has been handed over whole).
+it did not take at once has been handed over whole). In `response.extensions`: `hand_to` (ours: takes who is offered the
+body's bytes as soon as they come, a `line.Taker`).
 """
 
 import asyncio
@@ -193,7 +194,7 @@ async def _spoken(line: Line, idle: Idle, request: httpx.Request) -> httpx.Respo
     except BaseException:
         await call.aclose()
         raise
-    return httpx.Response(head.status, headers=head.headers, stream=call)
+    return httpx.Response(head.status, headers=head.headers, stream=call, extensions={"hand_to": line.hand_to})
 
 
 def _head(request: httpx.Request) -> bytes:

@@ -179,10 +179,14 @@ def test_an_abort_is_the_listeners_and_nothing_elsewhere() -> None:
     assert broken == ["off"]
 
 
-def test_a_listener_may_tell_whether_what_is_sent_waits_and_elsewhere_it_may_always() -> None:
-    answers = iter((True, False))
-    one = client(extensions={"phasegate.full": lambda: next(answers)})
-    assert [one.full(), one.full(), client().full()] == [True, False, True]
+def test_a_listener_may_write_at_once_and_elsewhere_what_is_sent_may_always_wait() -> None:
+    written: list[bytes] = []
+    rooms = iter((written.append, None))
+    one = client(extensions={"phasegate.room": lambda: next(rooms)})
+    write = one.room()
+    assert write is not None
+    write(b"x")
+    assert (written, one.room(), client().room()) == ([b"x"], None, None)
 
 
 def test_a_watch_asks_the_listener_where_it_can_tell_and_needs_no_task() -> None:

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from proxy import exchange
+from proxy import passing
 from proxy.client import Client
 from proxy.endings import judge
-from proxy.exchange import BLOCKED_NS, EDITED, Exchange
+from proxy.exchange import Exchange
+from proxy.passing import BLOCKED_NS, EDITED
 from proxy.records import AdmissionVerdict, Finished, Outcome
 from proxy.timeline import Recorder
 from tests.support.client import Answer, Request, ScriptedClient, scope_of, simple_request
@@ -291,7 +292,7 @@ def test_others_have_their_turn_while_a_full_read_is_looked_at(headers: Any, ask
 
 
 def test_an_answer_does_not_wait_for_ever_to_be_read_along(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exchange, "TURNS", 3)
+    monkeypatch.setattr(passing, "TURNS", 3)
     script = Script(reads=(Read(10 * MS, TINY), Read(20 * MS, chunk("a"))), headers=SSE)
     house, answer = asked(script)
     assert answer.body == TINY + chunk("a")
@@ -313,13 +314,14 @@ def test_our_own_work_in_send_is_not_blocked_time() -> None:
     assert house.records[0].timeline.blocked_ns == 0
 
 
-@pytest.mark.parametrize(("full", "blocked_ns"), [(True, 250 * MS), (False, 0)])
-def test_time_without_the_processor_is_not_the_clients(full: bool, blocked_ns: int) -> None:
+@pytest.mark.parametrize(("waits", "blocked_ns"), [(True, 250 * MS), (False, 0)])
+def test_time_without_the_processor_is_not_the_clients(waits: bool, blocked_ns: int) -> None:
     async def main(loop: VirtualLoop) -> House:
         house = House(loop, stream((100, chunk("Hi")), (101, chunk(finish="stop")), (102, DONE)))
+        written: list[bytes] = []
 
         async def telling(scope: Any, receive: Any, send: Any) -> None:
-            scope["extensions"]["phasegate.full"] = lambda: full
+            scope["extensions"]["phasegate.room"] = lambda: None if waits else written.append
             await house.app(scope, receive, send)
 
         await ScriptedClient(loop, telling, send_ns=50 * MS).ask(STREAM)
@@ -343,6 +345,7 @@ class Stuck:
                     await asyncio.get_running_loop().create_future()
                 await send(message)
 
+            scope["extensions"]["phasegate.room"] = lambda: None
             await app(scope, receive, taken)
 
         return stuck

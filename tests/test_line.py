@@ -2,26 +2,12 @@
 
 import asyncio
 import gc
-from typing import Any
 
 import pytest
 
 from proxy.head import Garbled, Head
 from proxy.line import INTERIM_LIMIT, Line
-
-
-class Deaf(asyncio.Transport):
-    """A connection that takes whatever it is told."""
-
-    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None: ...
-
-    def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """Where bytes would wait: nobody looks."""
-        return 0 if name == "socket" else default
-
-    def close(self) -> None: ...
-
-    def abort(self) -> None: ...
+from tests.support.pipe import Deaf
 
 
 def made() -> Line:
@@ -213,3 +199,62 @@ def test_a_line_that_broke_is_freed_without_the_collector() -> None:
         assert lines() == before
     finally:
         gc.enable()
+
+
+def test_what_comes_while_a_reader_waits_is_offered_and_what_is_not_taken_is_read() -> None:
+    async def main() -> None:
+        offered: list[bytes] = []
+        line = made()
+        line.expect(bodiless=False)
+        line.data_received(b"HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\n")
+        line.hand_to(lambda data: offered.append(data) or data == b"2")  # type: ignore[func-returns-value]
+        line.data_received(b"1")
+        assert await line.read() == b"1"
+        reading = asyncio.ensure_future(line.read())
+        await asyncio.sleep(0)
+        line.data_received(b"2")
+        line.data_received(b"3")
+        line.data_received(b"4")  # its reader has been woken: order before speed
+        assert await reading == b"34"
+        reading = asyncio.ensure_future(line.read())
+        await asyncio.sleep(0)
+        line.data_received(b"56")
+        assert (await reading, await line.read()) == (b"56", b"")
+        assert offered == [b"2", b"3", b"56"]
+
+    asyncio.run(main())
+
+
+def test_a_taker_is_asked_of_its_own_answer_alone() -> None:
+    async def main() -> None:
+        line = made()
+        for taken in ([b"a"], []):
+            offered: list[bytes] = []
+            line.expect(bodiless=False)
+            line.data_received(b"HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\n")
+            if taken:
+                line.hand_to(lambda data, offered=offered: not offered.append(data))  # type: ignore[misc]
+            reading = asyncio.ensure_future(line.read())
+            await asyncio.sleep(0)
+            line.data_received(b"a")
+            assert await reading == b"".join([b"a"] if not taken else [])
+            assert offered == taken
+            assert await line.read() == b""
+
+    asyncio.run(main())
+
+
+def test_a_takers_bug_is_for_its_reader_and_the_connection_goes_on_to_its_end() -> None:
+    async def main() -> None:
+        line = made()
+        line.expect(bodiless=False)
+        line.data_received(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n")
+        line.hand_to(lambda data: bool(1 // 0))
+        reading = asyncio.ensure_future(line.read())
+        await asyncio.sleep(0)
+        line.data_received(b"a")
+        with pytest.raises(ZeroDivisionError):
+            await reading
+        assert not line.usable()
+
+    asyncio.run(main())

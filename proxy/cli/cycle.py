@@ -57,13 +57,16 @@ class Cycle(RequestResponseCycle):
         else:
             self.flow.resume_reading()  # a socket that is not read does not tell of a client's leaving
 
-    def full(self) -> bool:
-        """Whether what is sent now waits: the client has not read what was sent before."""
-        return self.flow.write_paused
+    def room(self) -> Callable[[bytes], None] | None:
+        """What writes a piece of the body at once; None while `send` would wait for the client, or drop it."""
+        return None if self.flow.write_paused or self.disconnected else self._piece
+
+    def _piece(self, data: bytes) -> None:
+        self._body(data, True)
 
     def extensions(self) -> dict[str, Any]:
         """What the application may ask of the connection."""
-        return {"phasegate.gone": self.when_gone, "phasegate.abort": self.abort, "phasegate.full": self.full}
+        return {"phasegate.gone": self.when_gone, "phasegate.abort": self.abort, "phasegate.room": self.room}
 
     def forget(self) -> None:
         """The response is over: scope and cycle no longer know each other, so that both are freed at once."""

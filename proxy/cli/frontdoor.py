@@ -11,7 +11,7 @@ What the application finds in `scope["extensions"]`:
     phasegate.gone    takes a function, and calls it when the client leaves before it was answered whole
     phasegate.abort   breaks the response off so that the client can tell: chunks stay without the last one, a length
                       stays unmet, and a body that only the connection's end delimits is reset
-    phasegate.full    says whether what is sent now waits for the client to read
+    phasegate.room    gives what writes a piece of the body at once, or None while the client must be waited for
 
 A WebSocket upgrade reaches it as the plain request that it begins as, to be refused; an offer of h2c is ignored.
 """

@@ -185,9 +185,9 @@ def test_sending_waits_while_the_client_reads_slowly_and_ends_when_it_leaves() -
         done, full = [], []
 
         async def app(scope: Any, receive: Any, send: Any) -> None:
-            full.append(scope["extensions"]["phasegate.full"]())
+            full.append(scope["extensions"]["phasegate.room"]() is None)
             await send(start())
-            full.append(scope["extensions"]["phasegate.full"]())
+            full.append(scope["extensions"]["phasegate.room"]() is None)
             for _ in range(3):
                 await send(body(b"x", True))
                 done.append(1)

@@ -88,7 +88,9 @@ class ScriptedClient:
         """Play one request to its end: the app has returned."""
         exchange = _AsgiExchange(self._loop, request, self._send_ns)
         try:
-            await self._app(scope_of(request, exchange.abort, exchange.when_gone), exchange.receive, exchange.send)
+            await self._app(
+                scope_of(request, exchange.abort, exchange.when_gone, exchange.room), exchange.receive, exchange.send
+            )
         except Exception as error:  # an app that raises breaks the connection off; the test may ask why
             exchange.answer.raised = error
         return exchange.close()
@@ -160,9 +162,17 @@ class _AsgiExchange:
         elif message["type"] == "http.response.body":
             self._body(now, message)
 
+    def room(self) -> Callable[[bytes], None] | None:
+        """What writes at once, for a client that reads as fast as bytes come."""
+        return None if self._send_ns or self._over.is_set() else self._write
+
+    def _write(self, data: bytes) -> None:
+        if self._request.method != "HEAD":
+            self.answer.chunks.append((self._loop.clock.now_ns(), data))
+
     def _body(self, now: int, message: MutableMapping[str, Any]) -> None:
-        if (data := message.get("body", b"")) and self._request.method != "HEAD":
-            self.answer.chunks.append((now, bytes(data)))
+        if data := message.get("body", b""):
+            self._write(bytes(data))
         if not message.get("more_body", False):
             self.answer.end = "complete"
             self._over.set()
@@ -190,10 +200,12 @@ def scope_of(
     request: Request,
     abort: Callable[[], None] = lambda: None,
     when_gone: Callable[[Callable[[], None]], None] = lambda tell: None,
+    room: Callable[[], Callable[[bytes], None] | None] = lambda: None,
 ) -> Scope:
     """The ASGI scope that the product's own server makes of a request.
 
-    `abort` breaks the connection off; `when_gone` takes what is to be called when the client leaves.
+    `abort` breaks the connection off; `when_gone` takes what is to be called when the client leaves,
+    `room` gives what writes at once, while the client need not be waited for.
     """
     path, _, query = request.target.partition("?")
     return {
@@ -214,6 +226,7 @@ def scope_of(
             "phasegate.target": request.target.encode("latin-1"),
             "phasegate.abort": abort,
             "phasegate.gone": when_gone,
+            "phasegate.room": room,
         },
     }
 

@@ -78,6 +78,20 @@ class Pipe(asyncio.Transport):
             self._loop.call_soon(self._protocol.connection_lost, None)
 
 
+class Deaf(asyncio.Transport):
+    """A connection to an engine that takes whatever it is told."""
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None: ...
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        """Where bytes would wait: nobody looks."""
+        return 0 if name == "socket" else default
+
+    def close(self) -> None: ...
+
+    def abort(self) -> None: ...
+
+
 class Visit:
     """One client's connection to an application behind the front door."""
 

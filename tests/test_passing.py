@@ -1,0 +1,147 @@
+"""Bytes pass in order, at once or in turns, and are observed after they were sent. For exchanges: `test_exchange`."""
+
+import asyncio
+import random
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+
+from proxy.client import Client
+from proxy.guard import Guard
+from proxy.line import Line
+from proxy.passing import AT_ONCE, Passing
+from proxy.records import RequestFacts
+from proxy.relay import Answer
+from proxy.rooms import Passage
+from proxy.tap import Tap
+from proxy.timeline import Recorder
+from proxy.transport import Call
+from proxy.wire.dialects import reader_for
+from proxy.wire.framing import Sse
+from tests.support.clock import START_NS, VirtualLoop, run
+from tests.support.pipe import Deaf
+from tests.support.streams import DONE, chunk
+
+FACTS = RequestFacts("openai", "chat", "inference")
+EVENTS = b"".join(chunk(word) for word in ("to", "be", "or", "not", "to", "be")) + chunk(finish="stop") + DONE
+
+
+class Side:
+    """Both sides of an answer on its way: what the client got, what the recorder had seen at each piece, and when the
+    first token was told. `reads`: the client keeps up; else each `send` waits for a turn of the loop.
+    """
+
+    def __init__(self, loop: VirtualLoop) -> None:
+        self.loop = loop
+        self.reads = True
+        self.got: list[bytes] = []
+        self.seen: list[int] = []
+        self.firsts: list[int] = []
+        self.recorder = Recorder(0, START_NS)
+        scope = {"method": "POST", "path": "/", "headers": [], "extensions": {"phasegate.room": self.room}}
+        self.client = Client(scope, self.receive, self.send)
+        self.tap = Tap(self.recorder, Sse(1 << 20), reader_for(FACTS, "text/event-stream", 200))
+        self.guard = Guard(loop.clock.now_ns)
+        passage = Passage(self.tap, True, None)
+        now = loop.clock.now_ns
+        self.passing = Passing(self.client, self.recorder, self.guard, now, passage, self.firsts.append)
+        self.recorder.arrived(0, now(), 2)
+        self.recorder.admitted(now(), 0)
+        self.recorder.dispatched(now())
+        self.recorder.head(now(), 200, True)
+
+    async def receive(self) -> Any:
+        raise AssertionError("nobody reads the request here")
+
+    async def send(self, message: Any) -> None:
+        if not self.reads:
+            await asyncio.sleep(0)
+        if message.get("body"):
+            self.write(message["body"])
+
+    def room(self) -> Callable[[bytes], None] | None:
+        return self.write if self.reads else None
+
+    def write(self, data: bytes) -> None:
+        self.got.append(data)
+        self.seen.append(self.recorder.token_events)
+
+
+def passed(work: Callable[[Side], Any]) -> None:
+    async def main(loop: VirtualLoop) -> None:
+        result = work(Side(loop))
+        if result is not None:
+            await result
+
+    run(main)
+
+
+def test_a_small_read_is_sent_in_the_same_step_and_observed_after() -> None:
+    def work(side: Side) -> None:
+        assert side.passing.take(chunk("a"))
+        assert side.passing.take(chunk("b"))
+        assert (side.got, side.seen) == ([chunk("a"), chunk("b")], [0, 1])
+        assert side.firsts == [START_NS]
+        assert side.guard.heard_ns == START_NS
+
+    passed(work)
+
+
+@pytest.mark.parametrize("why", ["large", "slow client", "behind"])
+def test_a_read_that_must_wait_is_left_as_it_is(why: str) -> None:
+    def work(side: Side) -> None:
+        side.reads = why != "slow client"
+        side.tap.behind = why == "behind"
+        assert not side.passing.take(b":" * (AT_ONCE + (why == "large")))
+        assert (side.got, side.recorder.bytes_out) == ([], 0)
+
+    passed(work)
+
+
+def answer_of(loop: VirtualLoop) -> tuple[Line, Answer]:
+    """An answer whose head is here, and the line that its body will come on."""
+    line = Line(loop)
+    line.connection_made(Deaf())
+    line.expect(bodiless=False)
+    line.data_received(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % len(EVENTS))
+    call = Call(line, lambda line: None)
+    return line, Answer(httpx.Response(200, stream=call, extensions={"hand_to": line.hand_to}), call, "engine")
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_bytes_keep_their_order_however_the_client_reads(seed: int) -> None:
+    async def work(side: Side) -> None:
+        rng = random.Random(seed)
+        line, answer = answer_of(side.loop)
+        passing = asyncio.ensure_future(side.passing.body(answer))
+        at = 0
+        while at < len(EVENTS):
+            size = rng.choice((1, 7, 200, len(EVENTS)))
+            line.data_received(EVENTS[at : at + size])
+            at += size
+            side.reads = rng.random() < 0.5
+            for _ in range(rng.randrange(3)):
+                await asyncio.sleep(0)
+        await passing
+        assert b"".join(side.got) == EVENTS
+        timeline = side.recorder.end(START_NS)
+        assert (timeline.bytes_out, timeline.token_events) == (len(EVENTS), 6)
+        assert (side.firsts, side.tap.complete, side.client.ended) == ([START_NS], True, True)
+
+    passed(work)
+
+
+def test_no_turn_of_the_loop_lies_between_a_read_and_the_client() -> None:
+    async def work(side: Side) -> None:
+        line, answer = answer_of(side.loop)
+        passing = asyncio.ensure_future(side.passing.body(answer))
+        await asyncio.sleep(0)
+        line.data_received(EVENTS[:100])
+        assert side.got == [EVENTS[:100]]
+        line.data_received(EVENTS[100:])
+        assert b"".join(side.got) == EVENTS
+        await passing
+
+    passed(work)
