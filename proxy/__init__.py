@@ -21,7 +21,8 @@ behind it families, each of which uses, in its own line, itself alone: families 
 
     vocabulary  claims clock errors events grammar messages plain records transitions
     cores       config declared gaps headers lists tap timeline | admission attribution engines prefixes sim tokens wire
-    shells      client counting guard head idle interpreter line memory policy pulse reading relay transport | exporters
+    files       loading memory policy
+    shells      client counting guard head idle interpreter line pulse reading relay transport | exporters
     office      | office
     life        auditing editing endings exchange fleet lookout parting parts passing rooms servertiming
     root        app
@@ -34,7 +35,7 @@ Libraries, and the only places that name them. What stands nowhere here is the s
     click               cli
     httptools           cli line
     httpx               app fleet office.main relay transport
-    msgspec             cli config exporters memory office policy tokens wire
+    msgspec             cli config exporters loading memory office policy tokens wire
     prometheus_client   exporters.prometheus
     rich                cli
     starlette           office

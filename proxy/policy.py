@@ -8,7 +8,8 @@ import msgspec
 from proxy.admission.keyring import BadKeyFile, Keyring, loads
 from proxy.admission.rules import LIMITS, Rule
 from proxy.admission.tenants import Tenants
-from proxy.config import ConfigError, Settings, contents
+from proxy.config import ConfigError, Settings
+from proxy.loading import contents
 from proxy.plain import fault
 from proxy.wire.routes import KINDS
 

@@ -1,105 +1,13 @@
 import math
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import get_args
 
 import msgspec
 import pytest
 
-from proxy.config import MASK, PERIODS, ConfigError, Section, Settings, Upstream, leaves, load, masked, split_address
-
-
-def test_without_any_source_every_setting_is_its_default():
-    loaded = load(None, {}, {})
-    assert loaded.settings == Settings()
-    assert set(loaded.origins.values()) == {"default"}
-
-
-def test_flags_win_over_environment_over_file_over_defaults(tmp_path: Path):
-    file = tmp_path / "phasegate.toml"
-    file.write_text('listen = "127.0.0.1:1"\nadmin = "127.0.0.1:2"\n[timeouts]\nidle_s = 3\nconnect_s = 4\n')
-    environ = {"PHASEGATE_LISTEN": "127.0.0.1:10", "PHASEGATE_ADMIN": "127.0.0.1:20", "PATH": "/bin"}
-    loaded = load(file, environ, {"listen": "127.0.0.1:100", "admin": None})
-    assert loaded.settings.listen == "127.0.0.1:100"
-    assert loaded.settings.admin == "127.0.0.1:20"
-    assert loaded.settings.timeouts.idle_s == 3.0
-    assert loaded.settings.timeouts.total_s == 0.0
-    assert loaded.origins["listen"] == "flag"
-    assert loaded.origins["admin"] == "environment PHASEGATE_ADMIN"
-    assert loaded.origins["timeouts.connect_s"] == f"file {file}"
-    assert loaded.origins["timeouts.total_s"] == "default"
-
-
-@pytest.mark.parametrize(
-    ("value", "urls"),
-    [
-        ("http://a:1,http://b:2", ["http://a:1", "http://b:2"]),
-        ('[{"url": "http://a:1", "kind": "vllm"}]', ["http://a:1"]),
-        ("", []),
-    ],
-    ids=["urls", "json", "empty"],
-)
-def test_engines_can_come_from_the_environment(value: str, urls: list[str]):
-    assert [engine.url for engine in load(None, {"PHASEGATE_UPSTREAM": value}, {}).settings.upstream] == urls
-
-
-def test_a_list_of_words_can_come_from_the_environment():
-    assert load(None, {"PHASEGATE_ADMIN_HOSTS": "a.example, b.example"}, {}).settings.admin_hosts == (
-        "a.example",
-        "b.example",
-    )
-
-
-@pytest.mark.parametrize(
-    ("environ", "flags", "message"),
-    [
-        ({"PHASEGATE_TIMEOUTS_IDEL_S": "3"}, {}, r"IDEL_S: unknown setting; did you mean PHASEGATE_TIMEOUTS_IDLE_S\?"),
-        ({"PHASEGATE_TIMEOUTS_IDLE_S": "x"}, {}, r"timeouts\.idle_s: a number is expected, and this is text \(env"),
-        ({"PHASEGATE_UPSTREAM": "[{"}, {}, r"environment PHASEGATE_UPSTREAM: "),
-        ({}, {"listen": "x"}, r"listen: 'x' is not HOST:PORT \(flag\)"),
-        ({}, {"listen": "::1:80"}, r"listen: "),
-        ({}, {"listen": "a:70000"}, r"listen: "),
-        ({}, {"timeouts": {"idle_s": -1}}, r"timeouts\.idle_s: -1\.0 is no number from 0 to .* \(flag\)"),
-        (
-            {"PHASEGATE_TIMEOUTS_IDLE_S": "nan"},
-            {},
-            r"timeouts\.idle_s: nan is no number .* \(environment PHASEGATE_TIM",
-        ),
-        ({}, {"body_limit_bytes": 0}, r"body_limit_bytes: 0 is no number from 1 to .* \(flag\)"),
-        ({}, {"event_limit_bytes": 0}, r"event_limit_bytes: 0 is no number from 1"),
-        ({}, {"nonsense": 1}, r"^nonsense: unknown setting \(flag\)"),
-        ({}, {"upstream": [{"urll": "http://x"}]}, r"upstream\.urll: unknown setting; did you mean upstream\.url\?"),
-        ({}, {"upstream": [{}]}, r"^upstream\.url: is missing \(flag\)"),
-        ({}, {"upstream": {"url": "http://x:1"}}, r"^upstream: a list is expected, and this is a table"),
-        (
-            {},
-            {"limit": [{"name": "r", "max_prompt_tokens": "x"}]},
-            r"_tokens: a whole number is expected, and this is t",
-        ),
-        ({}, {"limit": [{"name": "r"}, {"name": "r"}]}, r"^limit: two limits are named 'r'; give each a name of its o"),
-        ({}, {"upstream": [{"url": "ftp://x"}]}, r"upstream\.url: .* is not http"),
-        ({}, {"upstream": [{"url": "http://x:1/v1"}]}, r"upstream\.url: .* has a path"),
-        ({}, {"upstream": [{"url": "http://u:p@x:1"}]}, r"upstream\.url: 'http://x:1' holds credentials"),
-        (
-            {},
-            {"upstream": [{"url": "http://x:1", "kind": "tgi"}]},
-            r"upstream\.kind: 'tgi' is none of auto, openai, vllm,",
-        ),
-        (
-            {},
-            {"limit": [{"name": "r", "mode": "watch"}]},
-            r"limit\.mode: 'watch' is none of off, observe, enforce \(fl",
-        ),
-        ({}, {"limit": [{"name": "r", "per": ["user"]}]}, r"limit\.per: 'user' is none of engine, model, tenant"),
-        ({}, {"log_level": "loud"}, r"^log_level: 'loud' is none of debug, info, warning, error \(flag\)$"),
-        ({}, {"listen": "a:1", "admin": "a:1"}, r"^admin: 'a:1' is the address of listen too; give each its own \(fl"),
-        ({}, {"upstream": [{"url": "http://x:1"}, {"url": "http://x:1"}]}, r"upstream: two engines are named 'x:1'"),
-    ],
-)
-def test_every_error_names_its_key(environ: dict[str, str], flags: dict[str, object], message: str):
-    with pytest.raises(ConfigError, match=message):
-        load(None, environ, flags)
+from proxy.config import MASK, PERIODS, ConfigError, Section, Settings, Upstream, leaves, masked, split_address
+from proxy.loading import load
 
 
 def numbers(section: type[Section], path: str = "") -> Iterator[str]:
@@ -137,25 +45,6 @@ def test_no_number_is_negative_or_without_end(key: str, value: float):
 @pytest.mark.parametrize("key", NUMBERS)
 def test_every_number_may_be_one(key: str):
     load(None, {}, placed(key, 1))
-
-
-def test_what_kubernetes_says_of_a_service_is_no_setting():
-    environ = {
-        "PHASEGATE_SERVICE_HOST": "10.0.0.7",
-        "PHASEGATE_SERVICE_PORT_HTTP": "8800",
-        "PHASEGATE_PORT": "tcp://10.0.0.7:8800",
-        "PHASEGATE_PORT_8800_TCP_ADDR": "10.0.0.7",
-    }
-    assert load(None, environ, {}).settings == Settings()
-
-
-def test_an_unreadable_file_is_named(tmp_path: Path):
-    with pytest.raises(ConfigError, match=r"missing\.toml: No such file"):
-        load(tmp_path / "missing.toml", {}, {})
-    broken = tmp_path / "broken.toml"
-    broken.write_text("listen = ")
-    with pytest.raises(ConfigError, match=r"broken\.toml: Invalid value"):
-        load(broken, {}, {})
 
 
 def test_secrets_are_masked_and_everything_else_is_shown():
@@ -259,29 +148,3 @@ def test_a_password_in_an_address_is_refused_and_not_shown(url: str):
 def test_an_address_to_listen_on_names_a_host(key: str, address: str):
     with pytest.raises(ConfigError, match=rf"^{key}: .* names no host"):
         load(None, {}, {key: address})
-
-
-def test_what_is_no_utf_8_is_said_to_be_none():
-    for environ, flags in (({"PHASEGATE_SCRAPE_S": "\udcff"}, {}), ({}, {"log_level": "\udcff"})):
-        with pytest.raises(ConfigError, match=r"^'.udcff' is no UTF-8$"):
-            load(None, environ, flags)
-
-
-@pytest.mark.parametrize("name", ["PHASEGATE_UPSTREAM", "PHASEGATE_ADMIN_HOSTS", "PHASEGATE_TOKENS_MODELS"])
-def test_lists_without_end_are_no_setting(name: str):
-    with pytest.raises(ConfigError):
-        load(None, {name: "[" * 100_000}, {})
-
-
-def test_a_file_without_an_end_is_no_file_of_settings():
-    with pytest.raises(ConfigError, match=r"/dev/zero: has [0-9,]+ bytes or more"):
-        load(Path("/dev/zero"), {}, {})
-
-
-def test_a_message_can_be_shown_as_it_is(tmp_path: Path):
-    file = tmp_path / "phasegate.toml"
-    file.write_text('"\\u001b[2J\\nforged" = 1\n')
-    with pytest.raises(ConfigError) as refused:
-        load(file, {}, {})
-    assert str(refused.value).isprintable()
-    assert "forged" in str(refused.value)

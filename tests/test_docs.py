@@ -17,13 +17,14 @@ from prometheus_client import CollectorRegistry
 from proxy import cli
 from proxy.attribution.ladder import CLOCK, DISTRUSTED, REPORTED, attribute
 from proxy.claims import FIELDS
-from proxy.config import Limit, Section, Settings, Upstream, load
+from proxy.config import Limit, Section, Settings, Upstream
 from proxy.declared import CHANGES
 from proxy.exchange import Exchange
 from proxy.exporters.contract import to_dict
 from proxy.exporters.definitions import COUNT_ERROR, COUNTERS, TIMES
 from proxy.exporters.prometheus import PREFIX, Exposition
 from proxy.exporters.series import Series
+from proxy.loading import load
 from proxy.messages import EngineState, Pulse
 from proxy.office import app, live, trends
 from proxy.office.findings import RULES

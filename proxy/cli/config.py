@@ -11,8 +11,9 @@ import click
 from proxy.cli.footing import concerns
 from proxy.cli.keys import keys
 from proxy.cli.saying import stop, tell
-from proxy.config import ConfigError, Loaded, Settings, leaves, load, masked
+from proxy.config import ConfigError, Settings, leaves, masked
 from proxy.declared import CHANGES
+from proxy.loading import Loaded, load
 from proxy.plain import printable
 from proxy.policy import purposeful, rules, tenants
 

@@ -11,7 +11,7 @@ import click
 from proxy.admission.keyring import KEY_BYTES, PREFIX, SALT_BYTES, BadKeyFile, Keyring, loads
 from proxy.cli.saying import stop, tell
 from proxy.clock import SystemClock
-from proxy.config import contents
+from proxy.loading import contents
 from proxy.plain import fault, printable
 
 FILE = click.option(

@@ -19,8 +19,9 @@ from proxy.attribution.ladder import attribute
 from proxy.cli import UNREACHABLE, USAGE
 from proxy.cli.saying import stop, tell
 from proxy.clock import Clock, SystemClock
-from proxy.config import ConfigError, Settings, load
+from proxy.config import ConfigError, Settings
 from proxy.fleet import Engine
+from proxy.loading import load
 from proxy.messages import Message
 from proxy.plain import json_text, printable, without_user
 from proxy.records import Finished, Outcome

@@ -4,7 +4,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from proxy.cli import main
-from proxy.config import load
+from proxy.loading import load
 from tests.support.hostile import is_plain
 
 
