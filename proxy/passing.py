@@ -14,8 +14,8 @@ from proxy.rooms import Passage
 from proxy.timeline import Recorder
 
 AT_ONCE = 2 * 1024
-"""Bytes of a read that passes at once: to send, edit and look at them takes a tenth of a millisecond, whatever they
-are."""
+"""Bytes of a read that passes at once: to send, edit and look at them takes a tenth of a millisecond, and of the
+smallest events one or two."""
 
 EDITED = 16 * 1024
 """Bytes that are edited at a time: of the smallest events they are 2 ms of work."""
@@ -32,7 +32,7 @@ class Passing:
     """One answer on its way. `first_token` is told when the first token has been seen, with the stamp of its read."""
 
     # State: whether the first token was told.
-    __slots__ = ("_client", "_first_token", "_guard", "_now", "_recorder", "_strip", "_tap", "_told")
+    __slots__ = ("_at_once", "_client", "_first_token", "_guard", "_now", "_recorder", "_strip", "_tap", "_told")
 
     def __init__(
         self,
@@ -49,6 +49,7 @@ class Passing:
         self._now = now_ns
         self._tap = passage.tap
         self._strip = passage.filter
+        self._at_once = min(AT_ONCE, passage.tap.bite)
         self._first_token = first_token
         self._told = False
 
@@ -78,7 +79,7 @@ class Passing:
     def take(self, chunk: bytes) -> bool:
         """Passes a read on within this step of the loop. Not, where the client must be waited for, or much is to be
         done first: then nothing was done."""
-        if len(chunk) > AT_ONCE or self._tap.behind or (write := self._client.room()) is None:
+        if len(chunk) > self._at_once or self._tap.behind or (write := self._client.room()) is None:
             return False
         t = self._guard.heard_ns = self._now()
         self._recorder.read(t, len(chunk))

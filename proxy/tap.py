@@ -89,7 +89,7 @@ class Tap:
     # stamps, how many bytes more may, the looking that is not done, and the parts' own states.
     __slots__ = (
         "_closed", "_framing", "_hear", "_held", "_hold", "_inflate", "_reader", "_recorder", "_room", "_work",
-        "behind", "blind",
+        "behind", "bite", "blind",
     )  # fmt: skip
 
     def __init__(
@@ -113,6 +113,7 @@ class Tap:
         self._work: Iterator[bool] = iter(())
         self.behind = False
         self._inflate, self.blind = _inflater(content_encoding.strip().lower(), inflated_limit)
+        self.bite = framing.bite if self._inflate is None else 0  # bytes of a read that are looked at in one go
 
     def __repr__(self) -> str:
         return f"<Tap {self.blind or 'reading'}{', closed' if self._closed else ''}>"
@@ -153,13 +154,12 @@ class Tap:
     def _looks(self) -> Iterator[bool]:
         """Looks at what waits; True where a slice is over."""
         held, self._held, self._room = self._held, [], HELD_BYTES
-        small = self._framing.bite if self._inflate is None else 0
         spent = 0
         for t, data in held:
             if self.blind is not None:
                 return
             try:
-                if data is not None and len(data) <= small:  # the usual read, without what the others take
+                if data is not None and len(data) <= self.bite:  # the usual read, without what the others take
                     spent += len(data) // 8 + 4 * self._read(t, self._framing.feed(data))
                 else:
                     for size, frames in self._bites(data):

@@ -1,6 +1,7 @@
 """Bytes pass in order, at once or in turns, and are observed after they were sent. For exchanges: `test_exchange`."""
 
 import asyncio
+import gzip
 import random
 from collections.abc import Callable
 from typing import Any
@@ -21,7 +22,7 @@ from proxy.transport import Call
 from proxy.wire.dialects import reader_for
 from proxy.wire.framing import Sse
 from tests.support.clock import START_NS, VirtualLoop, run
-from tests.support.pipe import Deaf
+from tests.support.pipe import Deaf, turns
 from tests.support.streams import DONE, chunk
 
 FACTS = RequestFacts("openai", "chat", "inference")
@@ -33,7 +34,7 @@ class Side:
     first token was told. `reads`: the client keeps up; else each `send` waits for a turn of the loop.
     """
 
-    def __init__(self, loop: VirtualLoop) -> None:
+    def __init__(self, loop: VirtualLoop, encoding: str = "") -> None:
         self.loop = loop
         self.reads = True
         self.got: list[bytes] = []
@@ -42,7 +43,7 @@ class Side:
         self.recorder = Recorder(0, START_NS)
         scope = {"method": "POST", "path": "/", "headers": [], "extensions": {"phasegate.room": self.room}}
         self.client = Client(scope, self.receive, self.send)
-        self.tap = Tap(self.recorder, Sse(1 << 20), reader_for(FACTS, "text/event-stream", 200))
+        self.tap = Tap(self.recorder, Sse(1 << 20), reader_for(FACTS, "text/event-stream", 200), encoding)
         self.guard = Guard(loop.clock.now_ns)
         passage = Passage(self.tap, True, None)
         now = loop.clock.now_ns
@@ -69,9 +70,9 @@ class Side:
         self.seen.append(self.recorder.token_events)
 
 
-def passed(work: Callable[[Side], Any]) -> None:
+def passed(work: Callable[[Side], Any], encoding: str = "") -> None:
     async def main(loop: VirtualLoop) -> None:
-        result = work(Side(loop))
+        result = work(Side(loop, encoding))
         if result is not None:
             await result
 
@@ -100,12 +101,12 @@ def test_a_read_that_must_wait_is_left_as_it_is(why: str) -> None:
     passed(work)
 
 
-def answer_of(loop: VirtualLoop) -> tuple[Line, Answer]:
-    """An answer whose head is here, and the line that its body will come on."""
+def answer_of(loop: VirtualLoop, size: int = len(EVENTS)) -> tuple[Line, Answer]:
+    """An answer of `size` bytes whose head is here, and the line that its body will come on."""
     line = Line(loop)
     line.connection_made(Deaf())
     line.expect(bodiless=False)
-    line.data_received(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % len(EVENTS))
+    line.data_received(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % size)
     call = Call(line, lambda line: None)
     return line, Answer(httpx.Response(200, stream=call, extensions={"hand_to": line.hand_to}), call, "engine")
 
@@ -145,3 +146,17 @@ def test_no_turn_of_the_loop_lies_between_a_read_and_the_client() -> None:
         await passing
 
     passed(work)
+
+
+def test_the_first_token_is_told_though_a_small_read_inflates_to_much_and_none_follows() -> None:
+    async def work(side: Side) -> None:
+        data = gzip.compress(b"data: {}\n\n" * 2_000 + chunk("a"))
+        line, answer = answer_of(side.loop, len(data) + 1)
+        passing = asyncio.ensure_future(side.passing.body(answer))
+        await asyncio.sleep(0)
+        line.data_received(data)
+        await turns()
+        assert (side.got, side.firsts) == ([data], [START_NS])
+        passing.cancel()
+
+    passed(work, "gzip")
