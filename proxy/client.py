@@ -114,10 +114,10 @@ class Client:
         """Send a piece of the response's body; waits while the client reads slowly."""
         return self._send({"type": "http.response.body", "body": data, "more_body": True})
 
-    def end(self) -> Awaitable[None]:
+    async def end(self) -> None:
         """End the response in due form."""
+        await self._send({"type": "http.response.body", "body": b"", "more_body": False})
         self.ended = True
-        return self._send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def answer(self, status: int, headers: Headers, body: bytes) -> None:
         """A whole response of our own."""

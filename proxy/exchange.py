@@ -38,6 +38,10 @@ REFUSALS = (400, 422)
 LINGER_S = 0.25
 """A client that leaves between the answer's finish and its usage is not waited for, but the numbers are: this long."""
 
+LAST_S = 2.0
+"""How long a client may take to read an error of ours: its connection may be full of an earlier answer, and no limit of
+the exchange is left."""
+
 NOBODY: frozenset[str] = frozenset()
 
 
@@ -261,7 +265,8 @@ class Exchange:
         return Outcome.COMPLETED if isinstance(reason, ClientGone) and self._all_said() else reason.outcome
 
     async def _tell(self, error: ProxyError) -> None:
-        """Our own error: whole where the head is unsent, else by breaking the answer off, never by a made-up end."""
+        """Our own error: whole where the head is unsent and the client reads, else by breaking the answer off, never by
+        a made-up end."""
         self.guard.close()
         client = self.client
         if client.gone or client.ended:
@@ -269,7 +274,11 @@ class Exchange:
         if client.status is not None:
             client.abort()
         else:
-            await client.answer(*self._rooms.refuse(error, self.facts, client, self.id, self._quota()))
+            try:
+                async with asyncio.timeout(LAST_S):
+                    await client.answer(*self._rooms.refuse(error, self.facts, client, self.id, self._quota()))
+            except TimeoutError:
+                client.abort()
 
     def _end(self, outcome: Outcome, why: str | None) -> None:
         """The one record, and everybody who must hear of the end hears of it."""

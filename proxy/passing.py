@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from proxy.client import Client, Headers
+from proxy.errors import ProxyError
 from proxy.guard import Guard
 from proxy.relay import Answer
 from proxy.rooms import Passage
@@ -60,19 +61,18 @@ class Passing:
 
     async def body(self, answer: Answer) -> None:
         """Sends the body, to its end in due form. Raises what breaks it off."""
-        client, guard, strip = self._client, self._guard, self._strip
         answer.hand_to(self.take)
         try:
             async for chunk in answer:
                 if not self.take(chunk):
                     await self._in_turns(chunk)
-            t = self._now()
-            self._recorder.body_end(t)
-        finally:
-            # What was held back is the engine's too, whole or not; a client that does not read gets nothing more.
-            if strip is not None and not guard.sending and not client.gone and (data := strip.close()):
-                await self._sent(client.send(data), self._now())
-        await self._sent(client.end(), self._now())
+        except (ProxyError, asyncio.CancelledError):
+            await self._let_go()
+            raise
+        t = self._now()
+        self._recorder.body_end(t)
+        await self._let_go()
+        await self._sent(self._client.end(), self._now())
         self._tap.close(t)
         await self._look_on()
 
@@ -105,6 +105,15 @@ class Passing:
         self._tap.feed(t, chunk)
         await self._look_on()
         self._look_for_first(t)
+
+    async def _let_go(self) -> None:
+        """What was held back is the engine's too, whole or not. A client that does not read gets nothing more, and is
+        not waited for when the guard has ended the exchange: no limit is left."""
+        client, guard = self._client, self._guard
+        if self._strip is None or guard.sending or client.gone or (guard.reason is not None and client.room() is None):
+            return
+        if data := self._strip.close():
+            await self._sent(client.send(data), self._now())
 
     def _look_for_first(self, t: int) -> None:
         if not self._told and self._recorder.first_token_ns is not None:

@@ -163,6 +163,18 @@ def test_a_response_is_start_pieces_end() -> None:
     ]
 
 
+def test_an_end_that_the_client_does_not_take_is_none() -> None:
+    async def main() -> None:
+        one = Client(scope(), Server().receive, lambda message: asyncio.get_running_loop().create_future())
+        ending = asyncio.ensure_future(one.end())
+        await asyncio.sleep(0)
+        ending.cancel()
+        await asyncio.wait((ending,))
+        assert not one.ended
+
+    asyncio.run(main())
+
+
 def test_an_answer_of_our_own_is_whole() -> None:
     server = Server()
     one = Client(scope(), server.receive, server.send)

@@ -332,10 +332,11 @@ def test_time_without_the_processor_is_not_the_clients(waits: bool, blocked_ns: 
 
 
 class Stuck:
-    """A client that takes `takes` messages and then reads nothing more."""
+    """A client that takes `takes` messages and then reads nothing more. `broken`: how often it was broken off."""
 
     def __init__(self, takes: int) -> None:
         self.left = takes
+        self.broken = 0
 
     def over(self, app: Any) -> Any:
         async def stuck(scope: Any, receive: Any, send: Any) -> None:
@@ -346,9 +347,13 @@ class Stuck:
                 await send(message)
 
             scope["extensions"]["phasegate.room"] = lambda: None
+            scope["extensions"]["phasegate.abort"] = self.abort
             await app(scope, receive, taken)
 
         return stuck
+
+    def abort(self) -> None:
+        self.broken += 1
 
 
 @pytest.mark.parametrize("takes", [0, 1, 2, 3], ids=["nothing", "head", "chunk", "all_but_the_end"])
@@ -356,13 +361,38 @@ def test_a_client_that_reads_nothing_is_gone_after_the_idle_limit(takes: int) ->
     async def main(loop: VirtualLoop) -> House:
         script = usage((10, chunk("Hi", "stop") + DONE[:4]), (20, DONE[4:]))
         house = House(loop, script, ask_usage=True, timeouts={"idle_s": 2.0})
-        await house.ask(STREAM, Stuck(takes).over)
+        await house.ask(STREAM, client.over)
         return house
 
+    client = Stuck(takes)
     house = run(main)
     (record,) = house.records
     assert record.outcome is (Outcome.COMPLETED if takes > 1 else Outcome.CLIENT_GONE)
     assert "read nothing for 2 s" in (record.error or "")
+    assert client.broken == 1
+    assert house.leftovers() == []
+
+
+@pytest.mark.parametrize(
+    ("takes", "script", "outcome"),
+    [
+        (0, Script(ending="stall"), Outcome.ENGINE_TIMEOUT),
+        (2, usage((10, chunk("Hi") + DONE[:4]), ending="stall"), Outcome.ENGINE_STALLED),
+    ],
+    ids=["our own answer", "what was held back"],
+)
+def test_a_client_that_reads_nothing_is_not_waited_for_when_a_limit_has_ended_the_exchange(
+    takes: int, script: Script, outcome: Outcome
+) -> None:
+    async def main(loop: VirtualLoop) -> House:
+        house = House(loop, script, ask_usage=True, timeouts={"idle_s": 2.0, "first_byte_s": 3.0})
+        await house.ask(STREAM, client.over)
+        return house
+
+    client = Stuck(takes)
+    house = run(main)
+    assert [record.outcome for record in house.records] == [outcome]
+    assert client.broken == 1
     assert house.leftovers() == []
 
 
