@@ -122,9 +122,10 @@ def test_bytes_keep_their_order_however_the_client_reads(seed: int) -> None:
             size = rng.choice((1, 7, 200, len(EVENTS)))
             line.data_received(EVENTS[at : at + size])
             at += size
-            side.reads = rng.random() < 0.5
-            for _ in range(rng.randrange(3)):
+            for _ in range(rng.randrange(4)):
+                side.reads = rng.random() < 0.5
                 await asyncio.sleep(0)
+            side.reads = rng.random() < 0.5
         await passing
         assert b"".join(side.got) == EVENTS
         timeline = side.recorder.end(START_NS)

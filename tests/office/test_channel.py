@@ -112,3 +112,59 @@ def test_detached_it_can_be_told_the_same_things() -> None:
     sender.finish()
     sender.detach()
     assert sender.lost == 0
+
+
+def heard_now(end: socket.socket) -> list[str]:
+    """What has been written so far."""
+    end.setblocking(False)
+    try:
+        return names(Splitter().feed(end.recv(65536)))
+    except BlockingIOError:
+        return []
+
+
+def names(messages: list[Message | None]) -> list[str]:
+    return [getattr(message, "id", "hello") for message in messages]
+
+
+def test_frames_wait_a_moment_for_company_and_go_at_once_when_all_must_be_out() -> None:
+    async def main() -> None:
+        sender = Sender(HELLO)
+        ours, theirs = socket.socketpair()
+        with theirs:
+            sender.attach(ours)
+            await asyncio.sleep(0)
+            assert heard_now(theirs) == ["hello"]
+            for number in range(3):
+                sender.send(finished(f"r{number}"))
+                await asyncio.sleep(0)
+            assert heard_now(theirs) == []
+            together = await asyncio.get_running_loop().sock_recv(theirs, 65536)
+            assert names(Splitter().feed(together)) == ["r0", "r1", "r2"]
+            sender.send(finished("r3"))
+            draining = asyncio.ensure_future(sender.drain())
+            await asyncio.sleep(0)
+            assert heard_now(theirs) == ["r3"]
+            theirs.send(struct.pack("!I", 5))
+            await draining
+            sender.detach()
+            assert sender.lost == 0
+
+    asyncio.run(main())
+
+
+def test_what_waits_for_company_when_an_office_dies_is_for_the_next_one() -> None:
+    async def main() -> None:
+        sender = Sender(HELLO)
+        for expected in (["hello"], ["hello", "r0"]):
+            ours, theirs = socket.socketpair()
+            with theirs:
+                sender.attach(ours)
+                await asyncio.sleep(0)
+                assert heard_now(theirs) == expected
+                sender.send(finished("r0"))
+                sender.detach()
+
+        assert (sender.lost, sender.waiting) == (1, 1)  # the one that the second office was given and did not take
+
+    asyncio.run(main())
