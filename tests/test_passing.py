@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from proxy.client import Client
+from proxy.errors import EngineBroke
 from proxy.guard import Guard
 from proxy.line import Line
 from proxy.passing import AT_ONCE, Passing
@@ -19,11 +20,14 @@ from proxy.rooms import Passage
 from proxy.tap import Tap
 from proxy.timeline import Recorder
 from proxy.transport import Call
+from proxy.wire.asking import ASKINGS
 from proxy.wire.dialects import reader_for
+from proxy.wire.edits import Events
 from proxy.wire.framing import Sse
 from tests.support.clock import START_NS, VirtualLoop, run
-from tests.support.pipe import Deaf, turns
-from tests.support.streams import DONE, chunk
+from tests.support.http1 import Body, End, Messages
+from tests.support.pipe import Deaf, Pipe, Visit, turns
+from tests.support.streams import DONE, USAGE, chunk
 
 FACTS = RequestFacts("openai", "chat", "inference")
 EVENTS = b"".join(chunk(word) for word in ("to", "be", "or", "not", "to", "be")) + chunk(finish="stop") + DONE
@@ -34,7 +38,9 @@ class Side:
     first token was told. `reads`: the client keeps up; else each `send` waits for a turn of the loop.
     """
 
-    def __init__(self, loop: VirtualLoop, encoding: str = "") -> None:
+    def __init__(
+        self, loop: VirtualLoop, encoding: str = "", *, client: Client | None = None, edited: Events | None = None
+    ) -> None:
         self.loop = loop
         self.reads = True
         self.got: list[bytes] = []
@@ -42,10 +48,10 @@ class Side:
         self.firsts: list[int] = []
         self.recorder = Recorder(0, START_NS)
         scope = {"method": "POST", "path": "/", "headers": [], "extensions": {"phasegate.room": self.room}}
-        self.client = Client(scope, self.receive, self.send)
+        self.client = client or Client(scope, self.receive, self.send)
         self.tap = Tap(self.recorder, Sse(1 << 20), reader_for(FACTS, "text/event-stream", 200), encoding)
         self.guard = Guard(loop.clock.now_ns)
-        passage = Passage(self.tap, True, None)
+        passage = Passage(self.tap, True, edited)
         now = loop.clock.now_ns
         self.passing = Passing(self.client, self.recorder, self.guard, now, passage, self.firsts.append)
         self.recorder.arrived(0, now(), 2)
@@ -161,3 +167,79 @@ def test_the_first_token_is_told_though_a_small_read_inflates_to_much_and_none_f
         passing.cancel()
 
     passed(work, "gzip")
+
+
+class Narrow(Pipe):
+    """A client's connection that takes what it is told to take; until then it keeps, and says when that is too much."""
+
+    HIGH, LOW = 1000, 100
+
+    def __init__(self, protocol: asyncio.Protocol, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(protocol, loop)
+        self.taken = bytearray()
+        self._full = False
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        super().write(data)
+        if len(self.written) > self.HIGH and not self._full:
+            self._full = True
+            self._protocol.pause_writing()
+
+    def take(self, size: int) -> None:
+        self.taken += self.written[:size]
+        del self.written[:size]
+        if self._full and len(self.written) <= self.LOW:
+            self._full = False
+            self._protocol.resume_writing()
+
+
+@pytest.mark.parametrize("breaks", [False, True], ids=["whole", "broken off"])
+@pytest.mark.parametrize("seed", range(40))
+def test_a_connection_carries_every_byte_once(seed: int, breaks: bool) -> None:
+    """Through the cycle, edited: the usage event that the client did not ask for is taken out, and nothing else."""
+
+    async def main(loop: VirtualLoop) -> None:
+        rng = random.Random(seed)
+        events = [chunk("x" * rng.choice((1, 40, 3000))) for _ in range(rng.randrange(1, 60))]
+        body = b"".join([*events, USAGE, DONE])
+        line, answer = answer_of(loop, len(body))
+        sides: list[Side] = []
+        whole: list[bool] = []
+
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            side = Side(loop, client=Client(scope, receive, send), edited=Events([ASKINGS["usage"].edit()]))
+            sides.append(side)
+            await side.passing.head(200, [])
+            try:
+                await side.passing.body(answer)
+                whole.append(True)
+            except EngineBroke:
+                whole.append(False)
+                side.client.abort()
+
+        visit = Visit(app, loop, Narrow)
+        pipe = visit.pipe
+        assert isinstance(pipe, Narrow)
+        visit.door.data_received(b"GET / HTTP/1.1\r\nHost: p\r\n\r\n")
+        sent = len(body) - (rng.randrange(1, len(body)) if breaks else 0)
+        at = 0
+        while at < sent:
+            size = min(rng.choice((1, 300, AT_ONCE, 5000)), sent - at)
+            line.data_received(body[at : at + size])
+            at += size
+            for _ in range(rng.randrange(4)):
+                await asyncio.sleep(0)
+                pipe.take(rng.choice((0, 0, 300, 100_000)))
+        if breaks:
+            line.connection_lost(None)
+        while not whole:
+            await asyncio.sleep(0)
+            pipe.take(500)
+        await turns()
+        pipe.take(len(pipe.written))
+        found = Messages(lambda head: None).feed(bytes(pipe.taken))
+        got, ended = b"".join(event.data for event in found if isinstance(event, Body)), End() in found
+        assert got == body[:sent].replace(USAGE, b"")
+        assert (whole, ended, sides[0].recorder.bytes_out) == ([not breaks], not breaks, sent)
+
+    run(main)

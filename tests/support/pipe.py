@@ -1,7 +1,7 @@
 """A client's connection in memory: what the server's protocol writes is kept, what it does to the transport noted."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from uvicorn.config import Config
@@ -95,13 +95,15 @@ class Deaf(asyncio.Transport):
 class Visit:
     """One client's connection to an application behind the front door."""
 
-    def __init__(self, app: Any, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, app: Any, loop: asyncio.AbstractEventLoop, pipe: Callable[[FrontDoor, Any], Pipe] = Pipe
+    ) -> None:
         config = Config(app, http=FrontDoor, ws="none", lifespan="off", interface="asgi3", log_config=None,
                         access_log=False, proxy_headers=False, timeout_keep_alive=75)  # fmt: skip
         config.load()
         self.gate = Gate()
         self.door = FrontDoor(config, self.gate, {}, loop)
-        self.pipe = Pipe(self.door, loop)
+        self.pipe = pipe(self.door, loop)
         self.door.connection_made(self.pipe)
 
     async def send(self, *parts: bytes) -> bytes:
