@@ -38,9 +38,9 @@ REFUSALS = (400, 422)
 LINGER_S = 0.25
 """A client that leaves between the answer's finish and its usage is not waited for, but the numbers are: this long."""
 
-LAST_S = 2.0
+LAST_S = 1.0
 """How long a client may take to read an error of ours: its connection may be full of an earlier answer, and no limit of
-the exchange is left."""
+the exchange is left. Less than a shutdown waits for exchanges that it cut."""
 
 NOBODY: frozenset[str] = frozenset()
 
