@@ -36,7 +36,7 @@ class Untapped(Tap):
     complete = True
 
     def __init__(self) -> None:
-        self.blind, self.behind = None, False
+        self.blind, self.behind, self.bite = None, False, 1 << 20
 
     def feed(self, t: int, data: bytes) -> None: ...
 
