@@ -16,7 +16,7 @@ _MISSING = object()
 
 def exchange_faults(exchange: Exchange) -> list[str]:
     """What the step's check finds wrong with one exchange."""
-    authority = exchange.calls[-1].engine if exchange.calls else ""
+    authority = exchange.calls[-1].engine if exchange.calls else exchange.engine
     check = _filled(exchange.step.check, authority)
     return [f"{exchange.name}: {fault}" for fault in _faults(check, seen(exchange))]
 

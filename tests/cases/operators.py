@@ -49,9 +49,11 @@ def _json(check: dict[str, Any], value: Any) -> bool:
 
 
 def _has(value: Any, members: Any) -> bool:
-    """JSON that has these members; other members are allowed."""
+    """JSON that has these members; objects may have others, lists have as many items."""
     if isinstance(members, dict):
         return isinstance(value, dict) and all(name in value and _has(value[name], m) for name, m in members.items())
+    if isinstance(members, list):
+        return isinstance(value, list) and len(value) == len(members) and all(map(_has, value, members))
     return mismatch(members, value) is None
 
 

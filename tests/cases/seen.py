@@ -28,6 +28,8 @@ class Exchange:
     calls: list[Call] = field(default_factory=list)
     """Requests that reached engines."""
     records: list[Record] = field(default_factory=list)
+    engine: str = ""
+    """host:port of the engine that it may reach; of several replicas the first."""
 
     @property
     def name(self) -> str:

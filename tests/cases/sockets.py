@@ -72,6 +72,9 @@ class SocketStage(Stage):
     async def exposition(self) -> Exposition:
         return await self._product.scrape()
 
+    def authority(self) -> str:
+        return self._engines[0].name
+
     async def run(self, folder: Path) -> Played:
         """The case, from starting the product to its end."""
         for engine in self._engines:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.cases.case import Case, Step
 from tests.cases.exposition import Exposition
-from tests.cases.inprocess import InProcess
+from tests.cases.inprocess import InProcess, engine_urls
 from tests.cases.product import Product
 from tests.cases.seen import Exchange, Record
 from tests.support.client import Request, ScriptedClient
@@ -67,6 +67,10 @@ class Stage(ABC):
     async def exposition(self) -> Exposition:
         """The product's metrics now."""
 
+    @abstractmethod
+    def authority(self) -> str:
+        """host:port of the first engine."""
+
     # --- what does not ---
 
     def prepare(self, host: str) -> list[list[Exchange]]:
@@ -77,7 +81,7 @@ class Stage(ABC):
         id = f"{self.case.id}-{step.index}-{i}"
         request = Request() if step.raw else step.request(i, host, id)
         id = next((value for name, value in request.headers if name == "x-request-id"), id)
-        return Exchange(id, step, i, request)
+        return Exchange(id, step, i, request, engine=self.authority())
 
     async def play(self, prepared: list[list[Exchange]]) -> None:
         """All steps. A step starts at its time, or when the one before it has ended."""
@@ -180,6 +184,9 @@ class VirtualStage(Stage):
 
     async def exposition(self) -> Exposition:
         return self._product.exposition()
+
+    def authority(self) -> str:
+        return engine_urls(self.case)[0].removeprefix("http://")
 
     async def run(self) -> Played:
         """The case from a fresh product to the time of its last checks."""

@@ -60,6 +60,14 @@ def test_a_choice_that_never_spoke_has_no_gaps() -> None:
     assert exchange_faults(exchange([200], 1, [call()], {"itl_ms": {"0": {"count": 1}}})) != []
 
 
+def test_the_engines_address_is_known_where_nothing_reached_it() -> None:
+    one = exchange([502], 1, [], {"body": {"lacks": ["{engine}"]}})
+    one.engine = "e:1"
+    assert exchange_faults(one) == []
+    one.answers[0].chunks = [(1, b"cannot connect to e:1")]
+    assert exchange_faults(one) != []
+
+
 def test_a_header_that_is_not_latin_goes_as_utf_8_and_is_found_again() -> None:
     one = exchange([200], 1, [call()], {"headers": {"x": "日本", "y": ["é"], "z": []}})
     one.answers[0].headers = [("x", "日本".encode().decode("latin-1")), ("y", "é")]
