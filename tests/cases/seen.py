@@ -43,8 +43,10 @@ class Exchange:
 
     @property
     def sent(self) -> bytes:
-        """What engines sent of bodies."""
-        return b"".join(call.body_sent for call in self.calls)
+        """What engines sent of bodies up to the exchange's end: for a client that leaves, it ends then."""
+        left_ns = self.answers[-1].left_ns if self.answers else None
+        pieces = (piece for call in self.calls for piece in call.sent)
+        return b"".join(data for at_ns, data in pieces if left_ns is None or at_ns <= left_ns)
 
     @property
     def relayed(self) -> bool:

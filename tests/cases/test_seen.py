@@ -22,6 +22,13 @@ def test_the_delay_is_that_of_the_slowest_byte() -> None:
     assert forward_delay_ms(exchange(sent, [])) is None
 
 
+def test_what_is_sent_to_a_client_that_left_is_not_missed_in_the_body() -> None:
+    one = exchange([(1 * MS, b"ab"), (5 * MS, b"cd"), (6 * MS, b"ef")], [(1 * MS, b"ab"), (5 * MS, b"cd")])
+    assert seen(one)["bytes_identical"] is False
+    one.answers[0].left_ns = 5 * MS
+    assert seen(one)["bytes_identical"] is True
+
+
 def test_statuses_are_of_answers_that_came() -> None:
     one = exchange([(1 * MS, b"ab")], [(2 * MS, b"ab")])
     one.answers.append(Answer(0, 0))
