@@ -28,6 +28,12 @@ def permit_end(outcome: Outcome, timeline: Timeline, status: int | None) -> str:
     return "rejected" if elsewhere else PERMIT_ENDS.get(outcome, "ignore")
 
 
+def unread(outcome: Outcome, status: int | None) -> bool:
+    """The engine refused the request, or points elsewhere: it read no prompt."""
+    refused = outcome in (Outcome.ENGINE_REJECTED, Outcome.ENGINE_OVERLOADED)
+    return refused or (outcome is Outcome.COMPLETED and status in ELSEWHERE)
+
+
 def unadmitted(outcome: Outcome) -> AdmissionVerdict:
     """What the record says where no door let the request in, and none had a word."""
     return AdmissionVerdict("shed", "disconnected" if outcome is Outcome.CLIENT_GONE else None)

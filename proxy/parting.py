@@ -7,6 +7,7 @@ from typing import Any
 
 from proxy.attribution.ollama import counts_fresh_only
 from proxy.auditing import LONG, Auditing
+from proxy.endings import unread
 from proxy.engines.fingerprint import resident
 from proxy.events import Said
 from proxy.fleet import Engine
@@ -94,6 +95,9 @@ class Parting:
         if finished.outcome is Outcome.COMPLETED and not _counts_fresh(finished.evidence):
             engine.desk.learn(facts, finished.counted, finished.usage)
         if engine.audit is None or facts.prompt is None:
+            return finished
+        if unread(finished.outcome, finished.status):
+            engine.audit.unread(key)
             return finished
         model, at_s = facts.model or "", finished.timeline.at_s
         if self._auditing.samples(facts.prompt, said.text, at_s):

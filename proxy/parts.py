@@ -96,6 +96,10 @@ class Audit(Protocol):
         """The verdict, settled with what the engine says."""
         ...
 
+    def unread(self, id: str) -> None:
+        """The engine has refused the request: it read no prompt."""
+        ...
+
     def inferred(self, model: str, tokens: int, prefill_ns: int, known: int) -> Inferred | None:
         """Cached tokens of a prompt that took this long, and of which so many tokens were seen before."""
         ...

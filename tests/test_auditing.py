@@ -75,6 +75,25 @@ def test_a_repeated_prompt_is_expected_from_the_cache_and_a_new_one_is_not() -> 
     assert all(sum(dict(verdict.bins).values()) == verdict.tokens for verdict in (first, second))
 
 
+@pytest.mark.parametrize(("status", "read"), [(302, False), (400, False), (429, False), (503, False), (500, True)])
+def test_a_prompt_that_the_engine_refused_is_not_in_its_cache_and_in_no_bin(status: int, read: bool) -> None:
+    async def main(loop: VirtualLoop) -> list[Finished]:
+        whole = stream((10, chunk("Hi")), (20, chunk(finish="stop")), (21, DONE))
+        answers = iter((Script(status, JSON, (Read(MS, b"{}"),)), whole))
+        upstream = [{"url": URL, "kind": "vllm", "block_size": 16}]
+        house = House(loop, lambda call: next(answers), upstream=upstream)
+        for _ in range(2):
+            await house.ask(simple_request(LONG_PROMPT))
+        return house.records
+
+    first, second = (record.prefix for record in run(main))
+    assert first is not None
+    assert second is not None
+    assert bool(first.bins) is read
+    assert bool(second.expected) is read
+    assert dict(second.bins)["text_break"] == 0
+
+
 def test_the_office_gets_prompt_and_answer_and_the_record_neither() -> None:
     records, (seen,) = asked()
     assert (seen.id, seen.model, seen.answer) == (records[0].id, "m1", "Hi")

@@ -33,7 +33,7 @@ TREND = 0.2
 class Audit:
     """The prefix audit of one engine."""
 
-    # State: the engine's cache, requests in flight, prefill times and token ratio per model.
+    # State: the engine's cache, requests in flight, prefill times and token ratio per model, and how many were read.
 
     def __init__(self, texts: Texts, cache: Cache, replicas: Iterable[Cache] = ()) -> None:
         """`replicas`: caches of the engines that serve the same models; this one's may be among them."""
@@ -43,6 +43,7 @@ class Audit:
         self._open: OrderedDict[str, Reading] = OrderedDict()
         self._times: dict[str, PrefillTimes] = {}
         self._ratios: dict[str, float] = {}
+        self._number = 0
 
     def strange(self, prompt: Prompt) -> list[str]:
         """Texts of a prompt that would have to be tokenised; long ones are best done elsewhere, for `learn`."""
@@ -94,6 +95,13 @@ class Audit:
         bins = split(sight, reported) if _credible(reading, usage) else ()
         return self._verdict(sight, reading.verdict.expected, bins)
 
+    def unread(self, id: str) -> None:
+        """The exchange is over, and the engine, which refused it, read nothing: nothing is there for it."""
+        reading = self._open.pop(id, None)
+        if reading is not None and reading.begun:
+            self._cache.withdraw(reading)
+            self._texts.unseen(reading)
+
     def inferred(self, model: str, tokens: int, prefill_ns: int, known: int) -> Inferred | None:
         """Cached tokens by prefill time, for an engine that does not say. Every call is also a sample: `known` of the
         tokens were seen before."""
@@ -110,6 +118,7 @@ class Audit:
         segments = render(prompt)
         chains = tuple(self._chains(root, prompt, segments))
         reading = Reading(id, model, root, prompt, segments, chains, UNSEEN, PrefixVerdict(self._cache.block, 0))
+        self._number = reading.number = self._number + 1
         self._spell(reading, ids)
         reading.sight = self._sight(reading)
         sight = self._scaled(reading, None)

@@ -1,8 +1,9 @@
 """The shadow caches of the kinds of engines behind one protocol, and what an audit remembers of a request meanwhile."""
 
 import sys
+from array import array
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from proxy.events import Said
@@ -10,7 +11,7 @@ from proxy.prefixes.canon import Encode, Segment
 from proxy.prefixes.chains import LONGEST, TOKEN, Chain, Chains, pack
 from proxy.prefixes.ledger import Sight
 from proxy.prefixes.lines import LONG, Lines
-from proxy.prefixes.shadow import BlockShadow, SlotShadow
+from proxy.prefixes.shadow import BlockShadow, SlotShadow, Taken
 from proxy.records import PrefixVerdict, Prompt
 
 BLOCK = 16
@@ -38,8 +39,8 @@ class Look(NamedTuple):
 class Reading:
     """One request between its look-up and its end."""
 
-    # State: the slot it got, whether the engine has it, and the engine's own tokens of its only prompt, once they are
-    # said.
+    # State: the slot it got, whether the engine has it, the lines of it that are news, and the engine's own tokens of
+    # its only prompt, once they are said.
 
     id: str
     model: str
@@ -49,8 +50,11 @@ class Reading:
     chains: tuple[Chain, ...]
     sight: Sight
     verdict: PrefixVerdict
-    slot: int | None = None
+    number: int = 0
+    """Unlike that of any other one of its engine, from 1."""
+    slot: Taken | None = None
     begun: bool = False
+    news: "array[int]" = field(default_factory=lambda: array("q"))
     spelt: Chain | None = None
 
     @property
@@ -95,15 +99,20 @@ class Texts:
         """Tokens behind the first `behind` that stand in text seen before, about. The text is seen from now on."""
         if len(reading.prompt.ids) == 1:
             ids = reading.prompt.ids[0][behind:]
-            return int(self._lines.known(reading.root, _spelt(ids[:LONGEST]), LONG_IDS) * len(ids))
+            return int(self._lines.known(reading.root, _spelt(ids[:LONGEST]), LONG_IDS, reading.news) * len(ids))
         found, at = 0.0, 0
         ours = reading.rendered / max(1, reading.tokens)
         first = behind * ours
         for segment, size in zip(reading.segments, reading.chains[0].sizes, strict=False):
             at += size
             if at > first and segment.role and not segment.marker:
-                found += self._lines.known(reading.root, segment.text) * min(size, at - first)
+                share = self._lines.known(reading.root, segment.text, news=reading.news)
+                found += share * min(size, at - first)
         return int(found / ours) if found else 0
+
+    def unseen(self, reading: Reading) -> None:
+        """The engine did not read it: what was news in it still is."""
+        self._lines.forget(reading.news)
 
 
 def _spelt(ids: Sequence[int]) -> str:
@@ -139,6 +148,10 @@ class Cache(Protocol):
         """It has answered."""
         ...
 
+    def withdraw(self, reading: Reading) -> None:
+        """It did not read the prompt."""
+        ...
+
     def clear(self) -> None:
         """It was restarted."""
         ...
@@ -163,7 +176,12 @@ class Blocks:
     def begin(self, reading: Reading) -> None:
         """Blocks are visible as soon as they are scheduled."""
         for chain in reading.chains:
-            self._shadow.hold(chain.keys)
+            self._shadow.hold(chain.keys, reading.number)
+
+    def withdraw(self, reading: Reading) -> None:
+        """What it alone brought is not there."""
+        for chain in reading.chains:
+            self._shadow.withdraw(chain.keys, reading.number)
 
     def spell(self, reading: Reading, chain: Chain) -> None:
         """What is kept in our rendering cannot be looked up by other tokens."""
@@ -205,7 +223,12 @@ class Slots:
 
     def begin(self, reading: Reading) -> None:
         """A slot takes it."""
-        reading.slot = self._of(reading).begin(self._packed(reading))[0]
+        reading.slot = self._of(reading).begin(self._packed(reading))
+
+    def withdraw(self, reading: Reading) -> None:
+        """The slot was not taken."""
+        if reading.slot is not None:
+            self._of(reading).withdraw(reading.slot, self._packed(reading))
 
     def spell(self, reading: Reading, chain: Chain) -> None:
         """Slots are looked up by our rendering."""
@@ -214,7 +237,7 @@ class Slots:
         """The slot holds the prompt and its answer."""
         if reading.slot is not None:
             added = self.chains.packed((Segment(said.text),)) if said.text else b""
-            self._of(reading).end(reading.slot, self._packed(reading) + added)
+            self._of(reading).end(reading.slot.slot, self._packed(reading) + added)
 
     def clear(self) -> None:
         """Nothing is there."""

@@ -64,6 +64,11 @@ class Generations(Generic[V]):
         if self._weight > self._limit:
             self._old, self._young, self._weight = self._young, {}, 0
 
+    def drop(self, key: int) -> None:
+        """Forget it."""
+        self._young.pop(key, None)
+        self._old.pop(key, None)
+
 
 class Chain(NamedTuple):
     """The blocks of a prompt."""

@@ -6,6 +6,7 @@ what differs spoils the piece that it stands in, and no other. No text is kept.
 """
 
 import re
+from array import array
 
 from proxy.prefixes.chains import Generations
 
@@ -37,11 +38,12 @@ class Lines:
     def __init__(self) -> None:
         self._seen: Generations[bool] = Generations(KNOWN)
 
-    def known(self, root: int, text: str, long: int = LONG) -> float:
+    def known(self, root: int, text: str, long: int = LONG, news: "array[int] | None" = None) -> float:
         """The share of a text that stands in lines or pieces seen before under this root. It is seen from now on.
 
-        `long`: characters of a line that is looked at in pieces too.
+        `long`: characters of a line that is looked at in pieces too. `news`: takes what was new, for `forget`.
         """
+        news = array("q") if news is None else news
         lines = text.splitlines()
         total, found, room = 0, 0.0, CUT
         for line in lines[:: 1 + len(lines) // PROBED]:
@@ -49,25 +51,34 @@ class Lines:
             if length < LINE:
                 continue
             total += length
-            if self._again(root, line):
+            if self._again(root, line, news):
                 found += length
             elif length >= long and room > 0:
-                found += length * self._pieces(root, line[:room])
+                found += length * self._pieces(root, line[:room], news)
                 room -= length
         return found / total if total else 0.0
 
-    def _pieces(self, root: int, line: str) -> float:
+    def forget(self, news: "array[int]") -> None:
+        """These were not seen after all."""
+        for key in news:
+            self._seen.drop(key)
+
+    def _pieces(self, root: int, line: str, news: "array[int]") -> float:
         """The share of a line's pieces that were seen before; not that in which it repeats itself."""
         pieces: list[str] = _PIECE.findall(line)
         new = {piece for piece in pieces if not self._seen.get(hash(piece) ^ root)}
         for piece in new:
-            self._seen.put(hash(piece) ^ root, True)
+            self._put(hash(piece) ^ root, news)
         total = sum(map(len, pieces))
         return 1 - sum([len(piece) for piece in pieces if piece in new]) / total if total else 0.0
 
-    def _again(self, root: int, text: str) -> bool:
+    def _again(self, root: int, text: str, news: "array[int]") -> bool:
         key = hash((root, text))
         if self._seen.get(key):
             return True
-        self._seen.put(key, True)
+        self._put(key, news)
         return False
+
+    def _put(self, key: int, news: "array[int]") -> None:
+        self._seen.put(key, True)
+        news.append(key)

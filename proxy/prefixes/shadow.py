@@ -46,12 +46,13 @@ class BlockShadow:
     About 150 bytes a block, whichever of the two it is in.
     """
 
-    # State: resident and evicted keys, each from the least to the most recently used.
+    # State: resident and evicted keys, each from the least to the most recently used. A resident one knows by whom it
+    # was brought (negative: brought back), while nobody else has used it; else 0.
 
     def __init__(self, capacity: int | None, remembered: int = REMEMBERED) -> None:
         """`capacity`: blocks that the engine has; None: unknown, then nothing but our own bound evicts."""
         self._remembered = remembered
-        self._resident: OrderedDict[int, None] = OrderedDict()
+        self._resident: OrderedDict[int, int] = OrderedDict()
         self._evicted: OrderedDict[int, None] = OrderedDict()
         self._room(remembered if capacity is None else capacity)
 
@@ -70,15 +71,31 @@ class BlockShadow:
         ever = here + _leading(usable[here:], self._knows)
         return Look(here * block, ever * block)
 
-    def hold(self, keys: Sequence[int]) -> None:
-        """Keep the blocks of a prompt, or of a prompt and its answer; the first one is then the most recent."""
+    def hold(self, keys: Sequence[int], by: int = 0) -> None:
+        """Keep the blocks of a prompt, or of a prompt and its answer; the first one is then the most recent.
+
+        `by`: a number from 1, for `withdraw`.
+        """
         resident, evicted = self._resident, self._evicted
         for key in reversed(keys):
-            resident[key] = None
+            resident[key] = 0 if key in resident else by
             resident.move_to_end(key)
         if evicted:
             for key in keys:
-                evicted.pop(key, None)
+                if key in evicted:
+                    del evicted[key]
+                    resident[key] = -by
+        self._evict()
+
+    def withdraw(self, keys: Sequence[int], by: int) -> None:
+        """The engine did not read the prompt: what was brought by this number alone is not there."""
+        resident = self._resident
+        for key in keys:
+            whose = resident.get(key, 0)
+            if whose and abs(whose) == by:
+                del resident[key]
+                if whose < 0:
+                    self._evicted[key] = None
         self._evict()
 
     def _knows(self, key: int) -> bool:
@@ -118,6 +135,20 @@ def common(one: bytes, other: bytes) -> int:
     return low
 
 
+class Taken(NamedTuple):
+    """How a slot took a prompt."""
+
+    slot: int
+    reused: int
+    """Tokens."""
+    before: bytes
+    """What it had ..."""
+    busy: bool
+    """... and whether it was at work."""
+    restored: bytes | None
+    """The prompt that came back from host memory for it."""
+
+
 class SlotShadow:
     """The prompts in llama.cpp's slots, and those it put aside."""
 
@@ -133,22 +164,32 @@ class SlotShadow:
         """Tokens of the prompt that the slot which would take it has; changes nothing."""
         return self._place(packed)[1]
 
-    def begin(self, packed: bytes) -> tuple[int, int]:
-        """A slot takes the prompt: the slot, and the tokens it reuses."""
+    def begin(self, packed: bytes) -> Taken:
+        """A slot takes the prompt."""
         slot, reused, aside, restored = self._plan(packed)
+        before, busy = self._held[slot], slot in self._busy
         if restored is not None:
             self._saved.remove(restored)
         if aside:
-            self._save(self._held[slot])
+            self._save(before)
         self._held[slot] = packed
         self._held.move_to_end(slot)
         self._busy.add(slot)
-        return slot, reused
+        return Taken(slot, reused, before, busy, restored)
 
     def end(self, slot: int, packed: bytes) -> None:
         """The slot is free and holds the prompt and its answer."""
         self._held[slot] = packed
         self._busy.discard(slot)
+
+    def withdraw(self, taken: Taken, packed: bytes) -> None:
+        """The engine did not read the prompt: the slot has what it had before, unless another request took it too."""
+        if taken.restored is not None:
+            self._saved.append(taken.restored)
+        if self._held[taken.slot] == packed:
+            self._held[taken.slot] = taken.before
+            if not taken.busy:
+                self._busy.discard(taken.slot)
 
     def clear(self) -> None:
         """The engine restarted."""

@@ -30,7 +30,13 @@ class Spelt(Blocks):
         """The engine has the prompt. One that is not spelt yet may be so at its end: until then it takes no room."""
         super().begin(reading)
         if reading.own is not None:
-            self._own.hold(reading.own.keys)
+            self._own.hold(reading.own.keys, reading.number)
+
+    def withdraw(self, reading: Reading) -> None:
+        """What it alone brought is not there."""
+        super().withdraw(reading)
+        if reading.own is not None:
+            self._own.withdraw(reading.own.keys, reading.number)
 
     def spell(self, reading: Reading, chain: Chain) -> None:
         """The engine says its tokens."""

@@ -6,6 +6,7 @@ from proxy.events import Said
 from proxy.prefixes.audit import OPEN, Audit
 from proxy.prefixes.caches import Blocks, Slots, Texts, cache_of
 from proxy.prefixes.chains import LONGEST
+from proxy.prefixes.spelt import Spelt
 from proxy.records import Prompt, RequestFacts, Usage
 from tests.prefixes.prompts import chat, raw
 
@@ -81,6 +82,31 @@ def test_a_text_that_never_went_to_the_engine_breaks_nothing(audit):
     audit.ended("1", Said(), None)
     _, settled = play(audit, "2", facts(chat(("system", "10:02\n" + rules))))
     assert dict(settled.bins)["text_break"] == 0
+
+
+def test_what_the_engine_refused_is_neither_in_its_cache_nor_seen(texts):
+    rules = "\n".join(f"rule number {k} of the house" for k in range(20))
+    for kind in ("vllm", "llamacpp"):
+        audit, asked = Audit(texts, cache_of(kind, texts, None, None, 2)), facts(chat(("system", rules)), model=kind)
+        for number in range(3):
+            assert audit.predict(str(number), asked, 0).expected == 0
+            audit.dispatched(str(number), asked, 1)
+            audit.unread(str(number))
+            assert audit.ended(str(number), Said(), None) is None
+        _, settled = play(audit, "4", asked)
+        assert dict(settled.bins)["text_break"] == dict(settled.bins)["hit"] == 0
+        assert audit.predict("5", asked, 0).expected > 500
+        audit.unread("5")
+        audit.unread("6")
+
+
+def test_what_the_engine_refused_in_its_own_tokens_is_not_in_its_cache(texts):
+    audit, asked = Audit(texts, Spelt(texts)), facts(chat(("user", "q" * 40)))
+    audit.predict("1", asked, 0, range(1_000, 1_040))
+    audit.dispatched("1", asked, 1)
+    audit.unread("1")
+    assert audit.predict("2", asked, 0, range(1_000, 1_040)).expected == 0
+    assert audit.predict("3", asked, 0).expected == 0
 
 
 def test_asked_again_it_sees_what_others_left_meanwhile(audit):

@@ -1,4 +1,5 @@
 import json
+from array import array
 from random import Random
 
 import pytest
@@ -33,6 +34,15 @@ def test_a_line_is_known_again_behind_another_beginning(lines):
     assert lines.known(1, f"a beginning, the first one\n{line}") == 0
     assert 0.5 < lines.known(1, f"another of the beginnings\n{line}") < 1
     assert lines.known(1, line) == 1
+
+
+def test_lines_and_pieces_are_news_again_when_they_are_forgotten(lines):
+    news = array("q")
+    text = english() + "\na line of its own, and no more"
+    assert lines.known(1, text, news=news) == 0
+    lines.forget(news)
+    assert lines.known(1, text) == 0
+    assert lines.known(1, text) == 1
 
 
 def test_what_one_root_has_seen_is_new_to_another(lines):

@@ -28,6 +28,27 @@ def test_it_holds_what_an_lru_cache_of_that_many_blocks_holds(requests, capacity
         assert len(shadow) == len(ever)
 
 
+def test_of_a_prompt_that_was_not_read_nothing_is_there_but_what_others_brought_or_used():
+    shadow = BlockShadow(None)
+    shadow.hold([1, 2], 1)
+    shadow.hold([1, 2, 3, 4], 2)
+    shadow.hold([1, 2, 3], 3)
+    shadow.withdraw([1, 2, 3, 4], 2)
+    assert shadow.look(chain([1, 2, 3, 4]), 1) == Look(3, 3)
+    shadow.withdraw([1, 2, 3], 3)
+    shadow.withdraw([1, 2], 1)
+    assert shadow.look(chain([1, 2, 3, 4]), 1) == Look(3, 3)
+
+
+def test_what_was_evicted_and_came_back_for_a_prompt_that_was_not_read_is_evicted_again():
+    shadow = BlockShadow(2)
+    shadow.hold([1, 2])
+    shadow.hold([3, 4])
+    shadow.hold([1, 2], 5)
+    shadow.withdraw([1, 2], 5)
+    assert shadow.look(chain([1, 2]), 1) == Look(0, 2)
+
+
 def test_memory_of_evicted_blocks_is_bounded_too():
     for capacity, remembered, kept in ((2, 5, 5), (None, 5, 7), (8, 5, 12)):
         shadow = BlockShadow(capacity, remembered)
@@ -52,15 +73,15 @@ def test_the_common_prefix_is_counted_in_tokens(one, other):
 
 def test_a_repeated_prompt_computes_its_last_token():
     slots = SlotShadow(1)
-    slot, reused = slots.begin(packed("hello world"))
-    slots.end(slot, packed("hello world, yes"))
-    assert (reused, slots.look(packed("hello world"))) == (0, 10)
+    taken = slots.begin(packed("hello world"))
+    slots.end(taken.slot, packed("hello world, yes"))
+    assert (taken.reused, slots.look(packed("hello world"))) == (0, 10)
 
 
 def test_a_slot_at_work_shares_nothing():
     slots = SlotShadow(2)
     slots.begin(packed("hello world"))
-    assert slots.begin(packed("hello world")) == (1, 0)
+    assert slots.begin(packed("hello world"))[:2] == (1, 0)
 
 
 def test_with_all_slots_at_work_the_request_waits_for_the_best_one():
@@ -74,6 +95,29 @@ def test_the_least_recently_used_slot_is_taken_for_a_strange_prompt():
     for text in ("aaaa", "bbbb"):
         slots.end(slots.begin(packed(text))[0], packed(text))
     assert slots.begin(packed("cccc"))[0] == 0
+
+
+def test_a_slot_whose_prompt_was_not_read_has_what_it_had():
+    slots = SlotShadow(1)
+    slots.end(slots.begin(packed("aaaaaaaa"))[0], packed("aaaaaaaa"))
+    slots.withdraw(slots.begin(packed("bbbbbbbb")), packed("bbbbbbbb"))
+    assert (slots.look(packed("aaaaaaaaa")), slots.look(packed("bbbbbbbbb"))) == (8, 0)
+    assert not slots._busy
+    at_work = slots.begin(packed("aaaaaaaaa"))
+    slots.withdraw(slots.begin(packed("cccccccc")), packed("cccccccc"))
+    assert slots._busy == {at_work.slot}
+    refused = slots.begin(packed("dddddddd"))
+    slots.begin(packed("ddddddddd"))
+    slots.withdraw(refused, packed("dddddddd"))
+    assert slots.look(packed("dddddddddd")) == 9
+
+
+def test_what_came_back_from_host_memory_for_a_prompt_that_was_not_read_is_there_again():
+    slots = SlotShadow(1)
+    for text in ("aaaaaaaa", "bbbbbbbb"):
+        slots.end(slots.begin(packed(text))[0], packed(text))
+    slots.withdraw(slots.begin(packed("aaaaaaaaaa")), packed("aaaaaaaaaa"))
+    assert (slots.look(packed("aaaaaaaaaa")), slots.look(packed("bbbbbbbbbb"))) == (8, 8)
 
 
 def test_a_prompt_put_aside_comes_back_from_host_memory():
