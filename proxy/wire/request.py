@@ -60,7 +60,7 @@ def read_facts(route: Route, content_type: str, body: bytes, *, closely: bool = 
             route.route,
             _model(found, asked),
             flag(asked.get("stream")),
-            options=_options(asked),
+            options=_options(found.dialect, asked),
         )
         if found.route == "inference":
             found = dialect_of(found.dialect).read_request(found, asked)
@@ -128,6 +128,9 @@ def _model(found: RequestFacts, asked: dict[str, Any]) -> str | None:
     return name[:NAME_LIMIT] if name is not None else None
 
 
-def _options(asked: dict[str, Any]) -> tuple[tuple[str, str], ...]:
+def _options(dialect: str, asked: dict[str, Any]) -> tuple[tuple[str, str], ...]:
+    """Of a body that is not Ollama's own also the window that stands beside the model, as clients of `/v1` write it."""
     options = mapping(asked.get("options"))
+    if dialect != "ollama" and "num_ctx" in asked:
+        options = {"num_ctx": asked["num_ctx"], **options}
     return tuple((name, dumped(options[name])[:OPTION_LIMIT]) for name in RELOADING if options.get(name) is not None)

@@ -50,6 +50,8 @@ def test_a_chat_request_says_what_it_wants():
         pytest.param(CHAT, {"max_tokens": -1, "n": 0, "stream": "yes"}, {"max_output": None, "n": 1, "stream": None}),
         pytest.param(CHAT, {"stream_options": {"include_usage": False}}, {"asks_usage": False}, id="usage declined"),
         pytest.param(CHAT, {"options": {"num_ctx": 32768}}, {"options": (("num_ctx", "32768"),)}, id="options on /v1"),
+        pytest.param(CHAT, {"num_ctx": 32768}, {"options": (("num_ctx", "32768"),)}, id="a window beside the model"),
+        pytest.param("/api/chat", {"num_ctx": 32768}, {"options": ()}, id="no option of Ollama's own routes"),
         pytest.param("/v1/completions", {"prompt": ["a", "b"]}, {"prompts": 2, "prompt": Prompt(texts=("a", "b"))}),
         pytest.param(
             "/v1/completions", {"prompt": "a", "messages": []}, {"prompt": Prompt(texts=("a",))}, id="messages beside"
