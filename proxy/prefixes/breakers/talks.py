@@ -17,8 +17,8 @@ TELLING = 24
 _REASONING = re.compile(r"<(think|thinking|reasoning|thought|reflection)>.*?</\1>\s*|^.*?</think>\s*", re.S | re.I)
 _DIGITS = re.compile(r"\d+")
 
-Words = Sequence[tuple[str, str]]
-"""Turns as role and masked words."""
+Words = Sequence[tuple[str, str, str]]
+"""Turns as role, masked words, and the text as it is: figures alone may tell two conversations apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,36 +102,45 @@ def _remember(recent: dict[str, list[int]], key: str, number: int) -> None:
 def _by_answer(talk: Words, talks: Sequence[Words], answers: dict[str, list[int]]) -> Link | None:
     """The prompt whose answer comes back last, of several the one with most of its other turns."""
     for place in range(len(talk) - 2, -1, -1):
-        role, text = talk[place]
+        role, text, _ = talk[place]
         if role == "assistant" and (rivals := answers.get(text)):
-            said = {words for _, words in talk[:place]}
-            best = max(rivals, key=lambda one: (sum(words in said for _, words in talks[one]), one))
-            if len(text) >= TELLING or any(words in said for _, words in talks[best]):
+            said = _said(talk[:place])
+            best = max(rivals, key=lambda one: (len(said & _said(talks[one])), one))
+            if len(text) >= TELLING or said & _said(talks[best]):
                 return Link(best, place + 1)
     return None
 
 
+def _said(talk: Words) -> set[str]:
+    """The words of each turn, and its text where that is more."""
+    return {words for _, *both in talk for words in both}
+
+
 def _by_question(talk: Words, talks: Sequence[Words], questions: dict[str, list[int]]) -> Link | None:
     """The prompt whose last question comes back with something behind it, and the questions before it too."""
-    places = [k for k, (role, _) in enumerate(talk) if role == "user"]
+    places = [k for k, (role, *_) in enumerate(talk) if role == "user"]
     for last in range(len(places) - 1, -1, -1):
-        for earlier in reversed(questions.get(talk[places[last]][1], ())):
-            theirs = [words for role, words in talks[earlier] if role == "user"]
-            mine = [talk[place][1] for place in places[: last + 1]]
-            overlap = min(len(theirs), len(mine))
+        mine = [talk[place][1:] for place in places[: last + 1]]
+        rivals: list[tuple[int, int, int]] = []
+        for earlier in questions.get(talk[places[last]][1], ()):
+            theirs = [words for role, *words in talks[earlier] if role == "user"]
+            pairs = list(zip(reversed(theirs), reversed(mine), strict=False))
             history = places[last] + len(talks[earlier]) - _last_user(talks[earlier]) + 1
-            if theirs[-overlap:] == mine[-overlap:] and history < len(talk):
-                return Link(earlier, history)
+            if all(one[0] == other[0] for one, other in pairs) and history < len(talk):
+                rivals.append((sum(one[1] == other[1] for one, other in pairs), earlier, history))
+        if rivals:
+            _, earlier, history = max(rivals)
+            return Link(earlier, history)
     return None
 
 
 def _last_user(talk: Words) -> int:
-    return max((k for k, (role, _) in enumerate(talk) if role == "user"), default=-1)
+    return max((k for k, (role, *_) in enumerate(talk) if role == "user"), default=-1)
 
 
-def _masked(turn: Turn) -> tuple[str, str]:
+def _masked(turn: Turn) -> tuple[str, str, str]:
     text = without_reasoning(turn.text) if turn.role == "assistant" else turn.text
-    return turn.role, _plain(text)
+    return turn.role, _plain(text), text
 
 
 def _plain(text: str) -> str:

@@ -39,6 +39,15 @@ def test_of_equal_answers_the_one_with_the_same_turns_counts():
     assert links([*documents, document(("user", "b"), ("assistant", "ok"), ("user", "x"))])[3] == Link(1, 2)
 
 
+def test_of_conversations_that_differ_in_figures_each_goes_on_with_its_own():
+    turns_of_one = (("user", "order 1?"), ("assistant", "yes"), ("user", "is order 1 there?"))
+    for answers in ((f"{LONG}, order 1", f"{LONG}, order 2"), (None, None)):
+        first, second = document(*turns_of_one, answer=answers[0]), document(("user", "order 2?"), answer=answers[1])
+        again = document(("user", "order 1?"), answer=answers[0])
+        third = document(("user", "order 2?"), ("assistant", f"{LONG}, order 2"), ("user", "thanks"))
+        assert links([first, second, again, third])[3] == Link(1, 2)
+
+
 def test_a_short_answer_alone_is_no_conversation():
     first = document(("user", "a"), answer="ok")
     assert links([first, document(("user", "b"), ("assistant", "ok"), ("user", "x"))]) == [None, None]
