@@ -13,13 +13,15 @@ class Idle:
     """Lines that can be used again. One timer looks after all of them: one for each would cost more than the parking.
 
     State: the lines with the loop's time at which each is closed, the oldest first, and the timer while there are any.
+    `trip_s`: how long it took to connect the last time, which is a round trip.
     """
 
-    __slots__ = ("_due", "_timer")
+    __slots__ = ("_due", "_timer", "trip_s")
 
     def __init__(self) -> None:
         self._due: dict[Line, float] = {}
         self._timer: asyncio.TimerHandle | None = None
+        self.trip_s = 0.0
 
     def take(self) -> Line | None:
         """The line that was used last: the least likely to be closed by the engine meanwhile. None: there is none."""

@@ -26,9 +26,10 @@ from proxy.line import Line
 
 HAPPY_EYEBALLS_S = 0.25
 """RFC 8305 5: the connection attempt delay."""
-STALE_S = 0.1
-"""A reused line that the engine had closed is found dead in a round trip. One that dies later took the request with it,
-which may be what killed the engine: it is not said again."""
+STALE_S = 0.03
+"""A reused line that the engine had closed is found dead in a round trip, of which connecting took one; so much later
+our loop may be. One that dies later took the request with it, which may be what killed the engine: it is not said
+again."""
 PORTS = {"http": 80, "https": 443}
 CONNECTING: Mapping[type[Exception], type[httpx.TransportError]] = {
     TimeoutError: httpx.ConnectTimeout,
@@ -141,14 +142,14 @@ class Wire(httpx.AsyncBaseTransport):
         line = idle.take() if isinstance(request.stream, httpx.SyncByteStream) else None
         if line is not None:
             loop = asyncio.get_running_loop()
-            too_late = loop.time() + STALE_S
+            too_late = loop.time() + STALE_S + 2 * idle.trip_s
             try:
                 return await _spoken(line, idle, request)
             except httpx.ReadError:
                 if line.heard or loop.time() > too_late:
                     raise
         try:
-            line = await self._connected(request)
+            line = await self._connected(request, idle)
         except tuple(CONNECTING) as error:
             raise _translated(CONNECTING, error) from error
         return await _spoken(line, idle, request)
@@ -158,16 +159,18 @@ class Wire(httpx.AsyncBaseTransport):
         for idle in self._idle.values():
             idle.close()
 
-    async def _connected(self, request: httpx.Request) -> Line:
+    async def _connected(self, request: httpx.Request, idle: Idle) -> Line:
         """A fresh line: all addresses of the host are tried (RFC 8305), so `localhost` may mean either family."""
         url, loop = request.url, asyncio.get_running_loop()
         host = url.raw_host.decode("ascii")
         context = self._context(url)
         async with asyncio.timeout(request.extensions.get("timeout", {}).get("connect")):
             places = await loop.getaddrinfo(host, url.port or PORTS[url.scheme], type=socket.SOCK_STREAM)
+            began = loop.time()
             sock = await aiohappyeyeballs.start_connection(
                 places, happy_eyeballs_delay=HAPPY_EYEBALLS_S, interleave=1, loop=loop
             )
+            idle.trip_s = loop.time() - began
             _, line = await loop.create_connection(
                 partial(Line, loop), sock=sock, ssl=context, server_hostname=host if context else None
             )

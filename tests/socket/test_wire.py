@@ -550,7 +550,7 @@ def test_a_reused_connection_that_dies_over_a_request_takes_it_along() -> None:
         await peer.request(4)
         peer.say(OK)
         await peer.request(4)
-        await asyncio.sleep(2 * transport.STALE_S)
+        await asyncio.sleep(2 * transport.STALE_S)  # longer than here a round trip takes, too
 
     async def test(session: Session) -> None:
         assert await session.ask() == b"hi"
