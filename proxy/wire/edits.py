@@ -128,8 +128,8 @@ def _any(marks: Sequence[bytes], data: bytes) -> bool:
 
 
 def _comments(block: bytes) -> bytes:
-    """What stays of an event that is taken out: its comments, and a line end that belongs to the event before."""
-    before = b"\n" if block.startswith(b"\n") else b""
+    """What stays of an event that is taken out: its comments, and line ends in front, which are no part of it."""
+    before = block[: len(block) - len(block.lstrip(b"\r\n"))]
     return before + b"".join([line for line in block.splitlines(keepends=True) if line.startswith(b":")])
 
 

@@ -50,6 +50,7 @@ def passed(events: Events, pieces: list[bytes]) -> bytes:
     [
         pytest.param(TEXT + MARKED + END, TEXT + b'data: "X"\n\n' + TOLD + END, id="edited, and told before the end"),
         pytest.param(TEXT + GONE + END + NOTE, TEXT + TOLD + END + NOTE, id="taken out"),
+        pytest.param(TEXT + b"\n\r" + GONE + END, TEXT + b"\n\r" + TOLD + END, id="blank lines in front stay"),
         pytest.param(TEXT + END + END, TEXT + TOLD + END + END, id="told once"),
         pytest.param(TEXT + NOTE, TEXT + NOTE + TOLD, id="no terminal event: told at the end"),
         pytest.param(TEXT + b"data: b", TEXT + TOLD + b"data: b", id="before an event that is open at the end"),
