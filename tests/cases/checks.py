@@ -141,9 +141,15 @@ _SHAPES: dict[str, Callable[[str, Any, Any, Seen], Faults]] = {
 
 def always(exchange: Exchange, *, asks_usage: bool, shipped: bool) -> list[str]:
     """What holds for every exchange, unless its case says otherwise. `shipped`: a server stands in front."""
-    check = exchange.step.check
-    found = [*_one_record(exchange, shipped), *_sound_record(exchange, check), *_own_request(exchange, asks_usage)]
+    says = _says(exchange.step.check)
+    found = [*_one_record(exchange, shipped), *_sound_record(exchange, says), *_own_request(exchange, says, asks_usage)]
     return [f"{exchange.name}: always: {fault}" for fault in found]
+
+
+def _says(check: dict[str, Any]) -> set[str]:
+    """What a check says something of, in whichever of its alternatives; of the engine's request member by member."""
+    names = set(check).union(*map(_says, check.get("either", ())))
+    return names | {f"engine_request.{name}" for name in check.get("engine_request", ())}
 
 
 def _one_record(exchange: Exchange, shipped: bool) -> Faults:
@@ -154,32 +160,32 @@ def _one_record(exchange: Exchange, shipped: bool) -> Faults:
         yield f"{number} records of {expected} exchanges"
 
 
-def _sound_record(exchange: Exchange, check: dict[str, Any]) -> Faults:
+def _sound_record(exchange: Exchange, says: set[str]) -> Faults:
     for record in exchange.records:
         yield from record["faults"]
-        if record["outcome"] == "proxy_error" and "outcome" not in check:
+        if record["outcome"] == "proxy_error" and "outcome" not in says:
             yield "outcome is proxy_error"
-        if record["unreadable_events"] and "unreadable_events" not in check:
+        if record["unreadable_events"] and "unreadable_events" not in says:
             yield f"unreadable_events is {record['unreadable_events']}"
     for answer in exchange.answers:
         if answer.raised is not None:
             yield f"the app raised {answer.raised!r}"
 
 
-def _own_request(exchange: Exchange, asks_usage: bool) -> Faults:
+def _own_request(exchange: Exchange, says: set[str], asks_usage: bool) -> Faults:
     """One request at the engine at most, and it is the client's."""
-    check, request = exchange.step.check, exchange.request
-    said = check.get("engine_request", {})
-    if _most(exchange) > len(exchange.answers) and "engine_requests" not in check:
+    request = exchange.request
+    if _most(exchange) > len(exchange.answers) and "engine_requests" not in says:
         yield f"{len(exchange.calls)} requests reached the engine"
     if exchange.step.raw:
         return
     for call in exchange.calls:
-        if call.method != request.method and "method" not in said:
+        if call.method != request.method and "engine_request.method" not in says:
             yield f"the engine got method {call.method}"
-        if call.target != request.target and "target" not in said:
+        if call.target != request.target and "engine_request.target" not in says:
             yield f"the engine got target {call.target}"
-        if call.body != request.body and not asks_usage and not {"body", "body_identical"} & set(said):
+        of_body = {"engine_request.body", "engine_request.body_identical"}
+        if call.body != request.body and not asks_usage and not of_body & says:
             yield "the engine got another body than the client sent"
 
 

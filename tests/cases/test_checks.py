@@ -54,6 +54,15 @@ def test_one_request_reaches_an_engine_and_a_list_may_ask_each_replica_once(
     assert (always(one, asks_usage=False, shipped=False) == []) is sound
 
 
+def test_what_one_alternative_speaks_of_is_not_checked_always() -> None:
+    either = [{"engine_requests": 2}, {"engine_requests": 1, "engine_request": {"target": "/v1/models"}}]
+    for check, found in (({}, 2), ({"engine_requests": 2}, 1), ({"either": either}, 0)):
+        one = exchange([200], 1, [call(), call()])
+        one.step = Step(0, {"client": {}, "check": check}, None)
+        one.calls[0].target = "/v1/models/"
+        assert len(always(one, asks_usage=False, shipped=False)) == found
+
+
 def test_a_choice_that_never_spoke_has_no_gaps() -> None:
     fits = {"itl_ms": {"0": [], "1": {"count": 0, "max": None}}}
     assert exchange_faults(exchange([200], 1, [call()], fits)) == []
