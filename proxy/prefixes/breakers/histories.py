@@ -51,7 +51,10 @@ def change_of(before: str, after: str) -> str | None:
         return None
     if without_reasoning(before) == after.strip() and without_reasoning(before) != before.strip():
         return "think_stripped"
-    return form_of(before, after) or _same_objects(before, after) or _figures(before, after) or _less(before, after)
+    form = form_of(before, after)
+    if form == "other":
+        return "history_rewritten"  # in other letters or signs
+    return form or _same_objects(before, after) or _figures(before, after) or _less(before, after)
 
 
 def _same_objects(before: str, after: str) -> str | None:

@@ -29,6 +29,10 @@ WORDY = re.compile(
     re.I,
 )
 """A day with a month in words, in any language; a week."""
+DAY_AND_YEAR = re.compile(r"\d{1,2}(?:st|nd|rd|th)?,?\s+(?:19|20)\d\d(?!\d)", re.I)
+"""A day whose month is not here: it stands before, where it does not change meanwhile ..."""
+MONTH_BEFORE = re.compile(r"(?<![^\W\d_])[^\W\d_]{3,10}\.?\s*\Z")
+"""... as a word, in any language."""
 YEAR = re.compile(r"(?<![\d.,])(?:19|20)\d\d(?!\d)")
 NAMED_DAY = re.compile(r"\W*[^\W\d_]{1,12}(?:-[^\W\d_]+)?\W*")
 """The bare name of a day: one word."""

@@ -25,8 +25,10 @@ from proxy.prefixes.breakers.numerals import (
 from proxy.prefixes.breakers.shapes import (
     CLOCK,
     CODE,
+    DAY_AND_YEAR,
     FIGURES,
     MAIL,
+    MONTH_BEFORE,
     NAMED_DAY,
     NOBODYS_WORD,
     NONCE_LABEL,
@@ -211,6 +213,8 @@ def _date(values: Values) -> bool:
     if values.begin(FIGURES):
         return True
     if any(tells_day(numbers, values.times_s) for numbers in columns(values.texts)):
+        return True
+    if values.begin(DAY_AND_YEAR) and MONTH_BEFORE.search(values.label):
         return True
     years = sum(YEAR.search(wide) is not None for wide in values.wide)
     if values.begin(WORDY) and years >= 0.8 * len(values.wide):

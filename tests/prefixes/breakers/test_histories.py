@@ -59,6 +59,7 @@ def test_what_was_changed_is_named_and_put_back(kind, earlier, later):
         ("history_truncated", "my question\n\nContext:\n" + "what was found " * 9, "my question"),
         ("history_truncated", "what the tool found " * 9, "[removed]"),
         ("history_rewritten", "my question " * 9, "your question " * 8),
+        ("history_rewritten", "My 'question'", "MY \u2018QUESTION\u2019"),
         ("json_key_order", 'call {"a": 1, "b": [2]}', 'call {"b": [2], "a": 1}'),
         ("history_rewritten", 'call {"a": 1, "b": [2]}', 'call {"b": [2], "a": 3}'),
     ],

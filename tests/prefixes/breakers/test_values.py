@@ -29,6 +29,8 @@ DOCUMENT = " ".join(["words"] * 50)
         (seen("2026-03-02", "2026-03-03"), "date"),
         (seen("02", "03", "04", behind=".03.2026."), "date"),
         (seen("2", "2", "3", "3", behind=" March 2026", every_s=12 * HOUR), "date"),
+        (seen("4", "5", "8", behind=", 2026.", label="Today is May ", every_s=1), "date"),
+        (seen("4", "5", "8", behind=" of 2026.", label="Request ", every_s=1), "counter"),
         (seen("Monday, May 4", "Tuesday, May 5", "Friday, May 8", behind=", 2026.", every_s=1), "date"),
         (seen("4", "5", "8", behind=" de mayo de 2026", every_s=1), "date"),
         (seen("Monday", "Monday", "Tuesday", "Tuesday", every_s=12 * HOUR), "date"),
