@@ -4,11 +4,11 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 from proxy.errors import ProxyError
-from proxy.events import Event, Frame
+from proxy.events import NOTHING, Event, Frame
 from proxy.records import RequestFacts
 from proxy.wire import anthropic, llamacpp, ollama, openai, passthrough, responses, sglang
-from proxy.wire.decoding import DONE
-from proxy.wire.framing import streams
+from proxy.wire.decoding import DONE, Unreadable
+from proxy.wire.framing import says_json, streams
 
 
 class Reader(Protocol):
@@ -21,6 +21,28 @@ class Reader(Protocol):
     def complete(self) -> bool:
         """The framing ended cleanly: has the dialect's own end been seen?"""
         ...
+
+
+class Perhaps:
+    """A body that does not say what it is: JSON of engines that do not care, or a page of whoever stands before them,
+    in which there is no event to read."""
+
+    # State: the reader's.
+    __slots__ = ("_reader",)
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+
+    def read(self, frame: Frame) -> Event:
+        """What it says, if it can be read."""
+        try:
+            return self._reader.read(frame)
+        except Unreadable:
+            return NOTHING
+
+    def complete(self) -> bool:
+        """As the reader says."""
+        return self._reader.complete()
 
 
 class Dialect(NamedTuple):
@@ -56,5 +78,6 @@ def reader_for(facts: RequestFacts, content_type: str, status: int) -> Reader:
     """The reader of an answer; its content type, not the request, says whether it is a stream."""
     if status >= 400:
         return passthrough.Refusals()
-    dialect = dialect_of("passthrough" if facts.route == "read" else facts.dialect)
-    return dialect.reader(facts, streams(content_type))
+    told_nothing = facts.route == "read" or status >= 300
+    reader = dialect_of("passthrough" if told_nothing else facts.dialect).reader(facts, streams(content_type))
+    return reader if streams(content_type) or says_json(content_type) else Perhaps(reader)

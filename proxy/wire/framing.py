@@ -248,6 +248,11 @@ def streams(content_type: str) -> bool:
     return media_type(content_type) in FRAMINGS
 
 
+def says_json(content_type: str) -> bool:
+    """An answer of this content type is one JSON text."""
+    return media_type(content_type).endswith(("/json", "+json"))
+
+
 def framing_for(content_type: str, limit: int) -> Framing:
     """The machine for a body of this content type; `limit` is the longest frame in bytes."""
     return FRAMINGS.get(media_type(content_type), Whole)(limit)

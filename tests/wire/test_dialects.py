@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from proxy.events import Event, Frame
+from proxy.events import NOTHING, Event, Frame
 from proxy.records import EngineReport, RequestFacts, Usage
+from proxy.wire.decoding import Unreadable
 from proxy.wire.dialects import DIALECTS, Reader, reader_for
 from proxy.wire.framing import framing_for, streams
 from proxy.wire.passthrough import Passthrough, Refusals
@@ -254,9 +255,23 @@ def test_the_status_the_route_and_the_content_type_choose_the_reader():
     facts = RequestFacts("openai", "chat", "inference")
     assert isinstance(reader_for(facts, "text/event-stream", 503), Refusals)
     assert isinstance(reader_for(RequestFacts("ollama", "models", "read"), "application/json", 200), Passthrough)
-    assert isinstance(reader_for(RequestFacts("nobody", "x", "inference"), "", 200), Passthrough)
+    assert isinstance(reader_for(RequestFacts("nobody", "x", "inference"), "application/json", 200), Passthrough)
+    assert isinstance(reader_for(facts, "application/json", 307), Passthrough)
     assert not reader_for(facts, "text/event-stream; charset=utf-8", 200).complete()
     assert reader_for(facts, "application/json", 200).complete()
+
+
+@pytest.mark.parametrize(("content_type", "events"), [("application/json", None), ("text/html", 0), ("", 0)])
+def test_a_page_holds_no_event_that_could_not_be_read(content_type, events):
+    reader = reader_for(RequestFacts("openai", "chat", "inference"), content_type, 200)
+    if events is None:
+        with pytest.raises(Unreadable):
+            reader.read(Frame(b"<html>"))
+    else:
+        assert reader.read(Frame(b"<html>")) == NOTHING
+    body = b'{"choices":[{"index":0,"message":{"content":"a"}}],"usage":{"prompt_tokens":3,"completion_tokens":1}}'
+    assert reader.read(Frame(body)).usage == Usage(3, 1)
+    assert reader.complete()
 
 
 def test_every_dialect_of_a_route_has_a_reader():
