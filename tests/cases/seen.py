@@ -95,7 +95,8 @@ def _engine(exchange: Exchange) -> dict[str, Any]:
 def forward_delay_ms(exchange: Exchange) -> float | None:
     """The longest time that a byte of the body took from engine to client; None: no byte came."""
     came = _offsets([chunk for answer in exchange.answers for chunk in answer.chunks])
-    left = _offsets([piece for call in exchange.calls for piece in call.sent])
+    pieces = [piece for call in exchange.calls for piece in call.sent]
+    left = _offsets(_without(pieces, *_taken_out(b"".join(data for _, data in pieces), exchange.body)))
     delays, at = [], 0
     for end, sent_ns in left:
         while at < len(came) and came[at][0] < end:
@@ -104,6 +105,28 @@ def forward_delay_ms(exchange: Exchange) -> float | None:
             break  # the client did not get this byte: it left, or the product broke off
         delays.append(came[at][1] - sent_ns)
     return ms(max(delays)) if delays else None
+
+
+def _taken_out(sent: bytes, got: bytes) -> tuple[int, int]:
+    """The bytes that were sent and left out of what came: from where to where; empty where nothing was, or more.
+
+    Where it may have been these or later ones it is these: what came is never taken for later than it was.
+    """
+    number = len(sent) - len(got)
+    if number <= 0 or sent.startswith(got):
+        return 0, 0
+    pairs = enumerate(zip(reversed(sent), reversed(got), strict=False))
+    start = len(got) - next((at for at, (one, other) in pairs if one != other), len(got))
+    return (start, start + number) if sent[:start] == got[:start] else (0, 0)
+
+
+def _without(pieces: list[tuple[int, bytes]], start: int, end: int) -> list[tuple[int, bytes]]:
+    """The pieces without the bytes from `start` to `end` of them all."""
+    out, at = [], 0
+    for at_ns, data in pieces:
+        out.append((at_ns, data[: max(0, start - at)] + data[max(0, end - at) :]))
+        at += len(data)
+    return out
 
 
 def _offsets(pieces: list[tuple[int, bytes]]) -> list[tuple[int, int]]:

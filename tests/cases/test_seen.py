@@ -22,6 +22,12 @@ def test_the_delay_is_that_of_the_slowest_byte() -> None:
     assert forward_delay_ms(exchange(sent, [])) is None
 
 
+def test_bytes_that_were_taken_out_delay_nothing() -> None:
+    sent = [(1 * MS, b"ab"), (3 * MS, b"x"), (4 * MS, b"yc"), (9 * MS, b"d")]
+    assert forward_delay_ms(exchange(sent, [(1 * MS, b"ab"), (6 * MS, b"c"), (9 * MS, b"d")])) == 2
+    assert forward_delay_ms(exchange(sent, [(2 * MS, b"ab")])) == 1
+
+
 def test_what_is_sent_to_a_client_that_left_is_not_missed_in_the_body() -> None:
     one = exchange([(1 * MS, b"ab"), (5 * MS, b"cd"), (6 * MS, b"ef")], [(1 * MS, b"ab"), (5 * MS, b"cd")])
     assert seen(one)["bytes_identical"] is False
