@@ -42,6 +42,12 @@ LAST_S = 1.0
 """How long a client may take to read an error of ours: its connection may be full of an earlier answer, and no limit of
 the exchange is left. Less than a shutdown waits for exchanges that it cut."""
 
+UNHEARD = (Outcome.CLIENT_GONE, Outcome.TRUNCATED, Outcome.ENGINE_STALLED, Outcome.ENGINE_TIMEOUT)
+"""What becomes of an engine that is heard for its numbers alone is nothing to a client that has left with all of its
+answer."""
+
+LEFT = "the client left"
+
 NOBODY: frozenset[str] = frozenset()
 
 
@@ -54,7 +60,7 @@ class Exchange:
 
     # State: how far it has come. What happened is the recorder's; the rest is set once, in the order of life.
     __slots__ = (
-        "_body_limit", "_clock", "_count", "_engine", "_fleet", "_hearing", "_ids", "_left_ns",
+        "_body_limit", "_clock", "_count", "_engine", "_fleet", "_hearing", "_ids", "_left_ns", "_left_whole",
         "_permit", "_prefix", "_refused", "_rooms", "_tap", "_tenant", "_watch", "arrived", "client", "facts", "guard",
         "id", "key", "recorder",
     )  # fmt: skip
@@ -83,6 +89,7 @@ class Exchange:
         self._hearing = Hearing()
         self._ids: Sequence[int] | None = None
         self._left_ns: int | None = None
+        self._left_whole = False
         self.arrived = False
 
     def __repr__(self) -> str:
@@ -100,15 +107,21 @@ class Exchange:
                 if self.guard.reason is None:
                     raise
                 _uncancel()
-                outcome, why = self._outcome_of(self.guard.reason), str(self.guard.reason)
+                outcome, why = self.guard.reason.outcome, str(self.guard.reason)
+                self._left_whole = self._left_whole or (outcome is Outcome.CLIENT_GONE and self._all_said())
                 await self._tell(self.guard.reason)
             except ProxyError as failure:
-                error = ClientGone("the client left while sending its body") if self.client.gone else failure
+                error = failure
+                if self.client.gone:
+                    error = ClientGone(LEFT if self._left_ns else "the client left while sending its body")
                 outcome, why, self._refused = error.outcome, str(error), error.verdict
                 await self._tell(error)
             finally:
                 if self._tap is not None:
                     self._tap.catch_up()
+            if self._left_whole and outcome in UNHEARD:
+                why = why if outcome is Outcome.CLIENT_GONE else LEFT
+                outcome = Outcome.COMPLETED
         except Exception as bug:
             # The outermost boundary: a bug of ours costs one exchange, and its record says so.
             outcome, why = Outcome.PROXY_ERROR, type(bug).__name__
@@ -241,13 +254,13 @@ class Exchange:
 
     def _left(self) -> None:
         """The client is gone: the engine stops working for nobody, save that the numbers of a whole answer are due."""
-        gone = ClientGone("the client left")
+        gone = ClientGone(LEFT)
         self._left_ns = self._clock.now_ns()
+        said = False
         try:
-            said = self._all_said()
+            said = self._left_whole = self._all_said()
         except Exception as bug:  # we are called by the connection: it must go on, and the engine must be told
             self._rooms.fault(self.id, bug)
-            said = False
         if said:
             asyncio.get_running_loop().call_later(LINGER_S, self.guard.cancel, gone)
         else:
@@ -260,9 +273,6 @@ class Exchange:
         return self.recorder.done or len(self.recorder.finished) >= self.facts.n * self.facts.prompts
 
     # --- the end ---
-
-    def _outcome_of(self, reason: ProxyError) -> Outcome:
-        return Outcome.COMPLETED if isinstance(reason, ClientGone) and self._all_said() else reason.outcome
 
     async def _tell(self, error: ProxyError) -> None:
         """Our own error: whole where the head is unsent and the client reads, else by breaking the answer off, never by

@@ -462,6 +462,23 @@ def test_a_client_that_leaves_between_finish_and_usage_leaves_the_numbers() -> N
     assert record.timeline.total_ns == 100 * MS
 
 
+@pytest.mark.parametrize("ending", ["complete", "close", "reset", "stall"])
+def test_what_becomes_of_the_engine_is_nothing_to_a_client_that_left_with_all_of_its_answer(ending: Any) -> None:
+    end_ns = None if ending == "stall" else 200 * MS
+    script = stream((10, chunk("Hi", "stop")), ending=ending, end_ns=end_ns)
+    message = b'data: {"type":"message_delta","delta":{"stop_reason":"end_turn"}}\n\n'
+    for path, answer in (
+        ("/v1/chat/completions", script),
+        ("/v1/messages", replace(script, reads=(Read(MS, message),))),
+    ):
+        request = simple_request(chat(stream=True), path, leaves_ns=100 * MS)
+        house, _ = asked(answer, request, timeouts={"idle_s": 0.2})
+        (record,) = house.records
+        assert (record.outcome, record.timeline.total_ns) == (Outcome.COMPLETED, 100 * MS)
+        assert record.error in (None, "the client left")
+        assert house.permit_ends == ["success"]
+
+
 def test_an_answer_that_ends_while_its_numbers_are_waited_for_just_ends() -> None:
     script = stream((10, chunk("Hi", "stop")), (200, USAGE), (201, DONE))
     house, _ = asked(script, simple_request(chat(stream=True), leaves_ns=100 * MS))
