@@ -39,6 +39,16 @@ class Blocks:
         del self._open[:start]
         return blocks
 
+    def lead(self) -> bytes:
+        """Line ends at the beginning of the open block, which lets go of them: they are no part of what it will say. An
+        LF may be the second half of a blank line's CRLF, and who waits for it must not wait for the next block."""
+        if not self._open or self._open[0] not in b"\r\n":
+            return b""
+        size = len(self._open) - len(self._open.lstrip(b"\r\n"))
+        lead = bytes(self._open[:size])
+        del self._open[:size]
+        return lead
+
     def close(self) -> bytes:
         """What is left after the last blank line."""
         rest = bytes(self._open)

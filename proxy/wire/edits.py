@@ -83,6 +83,9 @@ class Events:
                 return self._passed((data,), 0)
         blocks = self._blocks.feed(data)
         passed = b"".join([self._passed(blocks, at) for at in range(len(blocks))])
+        if lead := self._blocks.lead():
+            passed += lead.removeprefix(b"\n") if self._orphan else lead
+            self._orphan = False
         if len(self._blocks) > self._limit:
             self._stopped = True
             passed += self._blocks.close()

@@ -88,6 +88,15 @@ def test_a_complete_event_is_never_held_back():
     assert events.feed(END[4:]) == TOLD + END
 
 
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
+def test_no_byte_of_a_complete_event_is_held_back_wherever_it_is_cut(end):
+    events, got, kept = Events([Marked()]), b"", b""
+    for event in (TEXT, GONE, TEXT, NOTE, TEXT):
+        got += b"".join(events.feed(bytes([byte])) for byte in event.replace(b"\n", end))
+        kept += b"" if event is GONE else event.replace(b"\n", end)
+        assert got == kept
+
+
 def test_an_event_over_the_limit_passes_and_nothing_is_changed_or_told_any_more():
     events = Events([Marked()], Told(), limit=20)
     assert events.feed(b"data: " + b"y" * 10) == b""
