@@ -74,10 +74,12 @@ class Cycle(RequestResponseCycle):
             self.scope["extensions"].pop(name, None)
 
     def gone(self) -> None:
-        """The connection is lost."""
+        """The connection is lost. Who has all that the length states has not left, though we have still to say that it
+        is over: he may well go at once."""
         self.disconnected = not self.response_complete
         self.message_event.set()
-        if self.disconnected and self._tell is not None:
+        whole = self._left == 0 and not self._held
+        if self.disconnected and not whole and self._tell is not None:
             self._tell()
 
     def abort(self) -> None:

@@ -224,6 +224,35 @@ def test_a_client_that_leaves_is_told_of_once_to_whoever_asked(before: bool) -> 
     run(main)
 
 
+@pytest.mark.parametrize(
+    ("stated", "sent", "missed"), [(b"2", b"hi", []), (b"3", b"hi", ["/a"])], ids=["all of it", "less"]
+)
+def test_a_client_that_has_all_that_the_length_states_does_not_leave_early(
+    stated: bytes, sent: bytes, missed: list[str]
+) -> None:
+    async def main(loop: VirtualLoop) -> None:
+        left: list[str] = []
+        ends, ended = asyncio.Event(), asyncio.Event()
+
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            scope["extensions"]["phasegate.gone"](lambda: left.append(scope["path"]))
+            head = {"type": "http.response.start", "status": 200, "headers": [(b"content-length", stated)]}
+            await send(head)
+            await send({"type": "http.response.body", "body": sent, "more_body": True})
+            await ends.wait()  # the copy is looked at
+            await send({"type": "http.response.body", "body": b""})
+            ended.set()
+
+        it = Visit(app, loop)
+        await it.send(GET)
+        await it.leave()
+        assert left == missed
+        ends.set()
+        await ended.wait()
+
+    run(main)
+
+
 def test_a_client_that_leaves_after_its_answer_is_told_of_to_nobody() -> None:
     async def main(loop: VirtualLoop) -> None:
         left: list[str] = []
