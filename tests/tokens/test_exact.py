@@ -20,6 +20,7 @@ def facts(kind: str, prompt: Prompt | None, dialect: str = "openai", model: str 
     return RequestFacts(dialect, kind, "inference", model=model, prompt=prompt)
 
 
+DEEP = b"[" * 2_000 + b"]" * 2_000
 MESSAGES = Prompt(messages=(Message("user", (Part("text", "Say hi"),)),))
 TEXT = Prompt(texts=("Say hi \ud800",))
 
@@ -30,6 +31,15 @@ def test_vllm_is_asked_with_the_fields_that_its_template_reads() -> None:
     assert asked.target == "/tokenize"
     kept = ("model", "messages", "tools", "chat_template_kwargs")
     assert json.loads(asked.body) == {name: CHAT[name] for name in kept}
+
+
+def test_vllm_is_asked_in_the_clients_own_spelling() -> None:
+    body = b'{"messages":[{"role":"user","content":"\\u0041 caf\\u00e9"}], "seed":1, "chat_template_kwargs":{"x":1e2}}'
+    asked = question("vllm", facts("chat", MESSAGES), body)
+    assert asked is not None
+    assert asked.body == (
+        b'{"messages":[{"role":"user","content":"\\u0041 caf\\u00e9"}],"chat_template_kwargs":{"x":1e2}}'
+    )
 
 
 def test_llamacpp_is_asked_with_the_request_itself() -> None:
@@ -63,6 +73,7 @@ def test_no_model_is_named_where_the_client_named_none() -> None:
         pytest.param("sglang", facts("chat", MESSAGES), BODY, id="a chat at SGLang"),
         pytest.param("vllm", facts("chat", MESSAGES, "ollama"), BODY, id="a chat in another dialect"),
         pytest.param("vllm", facts("chat", MESSAGES), b"{", id="a body that is no JSON"),
+        pytest.param("vllm", facts("chat", MESSAGES), b'{"tools":' + DEEP + b"}", id="nested beyond reading"),
         pytest.param("vllm", facts("completion", Prompt(texts=("a", "b"))), b"{}", id="several prompts"),
         pytest.param("vllm", facts("completion", Prompt(ids=((1,),))), b"{}", id="token ids"),
         pytest.param("vllm", facts("embed", TEXT), b"{}", id="an embedding"),
@@ -84,6 +95,8 @@ def test_what_an_engine_cannot_tell_is_not_asked(kind: str, asked: RequestFacts,
         (b"{}", Told()),
         (b'{"count": "many"}', Told()),
         (b"404 page not found", Told()),
+        (b'{"count": 3, "odd": ' + DEEP + b"}", Told()),
+        (b'{"tokens": [' + b"9" * 10_000 + b"]}", Told()),
     ],
 )
 def test_an_answer_is_read_whatever_it_calls_the_number(answer: bytes, tokens: Told) -> None:
@@ -96,6 +109,7 @@ def test_an_answer_is_read_whatever_it_calls_the_number(answer: bytes, tokens: T
         pytest.param(b'{"add_special_tokens": false, "prompt": "x"}', {"add_special_tokens": False}, id="said"),
         pytest.param(b'{"prompt": "x"}', {}, id="not said"),
         pytest.param(b'{"add_special_tokens": "odd"}', {}, id="said oddly"),
+        pytest.param(b'{"add_special_tokens": false, "a": ' + DEEP + b"}", {}, id="nested beyond reading"),
     ],
 )
 def test_vllm_is_told_what_the_client_says_of_special_tokens(body: bytes, more: dict[str, object]) -> None:
