@@ -129,7 +129,7 @@ class Passing:
             self._guard.heard()
             turns += 1
         if tap.behind:
-            tap.catch_up()
+            tap.leave()
 
     async def _sent(self, sending: Awaitable[None], t: int) -> None:
         """Something has been sent since `t`: what that took, the client took, if it was waited for at all. Else another

@@ -4,11 +4,11 @@ Rules: it never changes, delays or fails a response. What it cannot read costs a
 unreadable, and where nothing more can be read it goes blind and says why.
 """
 
-import zlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
 from proxy.events import Event, Frame, Said
+from proxy.inflating import UNSOUND, inflater
 from proxy.timeline import Recorder
 
 FAULTS = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
@@ -33,17 +33,17 @@ HELD_BYTES = 64 * 1024
 """Bytes that may wait so: one full read of a socket."""
 
 SLICE = 1536
-"""Work of one turn of the loop: frames, which take some 4 us each, count 4, and bytes an eighth, for those that make no
-frame. The reads that are held of a usual stream are one slice."""
+"""Work of one turn of the loop: frames, which take some 4 us each, count 4, those that cannot be read 20, and bytes an
+eighth, or a quarter where there are many, for those that make no frame. What is held of a usual stream is one slice."""
+FRAME, UNREADABLE = 4, 16
+FEW = 128
+"""Frames, or line ends of a read, that are looked at together: of the worst sort they are a millisecond of work."""
 
 SLICES = 16
 """Slices that are looked at in one go where nobody can wait: what is held has 6, and one full read some 30."""
 
 OVERFLOWED = "an event is over the size limit"
-LEFT_BEHIND = "more was written at once than can be read at an exchange's end"
-
-_PIECE = 64 * 1024
-"""Bytes inflated at a time, so that a small chunk cannot ask for a large buffer."""
+LEFT_BEHIND = "more was written at once than can be read"
 
 
 class Framing(Protocol):
@@ -112,7 +112,7 @@ class Tap:
         self._room = HELD_BYTES
         self._work: Iterator[bool] = iter(())
         self.behind = False
-        self._inflate, self.blind = _inflater(content_encoding.strip().lower(), inflated_limit)
+        self._inflate, self.blind = inflater(content_encoding.strip().lower(), inflated_limit)
         self.bite = framing.bite if self._inflate is None else 0  # bytes of a read that are looked at in one go
 
     def __repr__(self) -> str:
@@ -148,6 +148,10 @@ class Tap:
             self.go_on()
             if not self.behind:
                 return
+        self.leave()
+
+    def leave(self) -> None:
+        """Looks at nothing more: what waits would take too long."""
         self._held, self._work, self.behind = [], iter(()), False
         self.blind = self.blind or LEFT_BEHIND
 
@@ -159,15 +163,15 @@ class Tap:
             if self.blind is not None:
                 return
             try:
-                if data is not None and len(data) <= self.bite:  # the usual read, without what the others take
-                    spent += len(data) // 8 + 4 * self._read(t, self._framing.feed(data))
+                if data is not None and len(data) <= self.bite and data.count(b"\n") <= FEW:  # the usual read
+                    spent += len(data) // 8 + self._read(t, self._framing.feed(data))
                 else:
                     for size, frames in self._bites(data):
-                        spent += size // 8 + 4 * self._read(t, frames)
+                        spent += FRAME + size // 4 + self._read(t, frames)
                         if spent > SLICE:
                             yield True
                             spent = 0
-            except (_Bomb, zlib.error, *FAULTS) as fault:
+            except (*UNSOUND, *FAULTS) as fault:
                 self._give_up(t, fault)
             if self._framing.overflowed:
                 self.blind = OVERFLOWED
@@ -176,29 +180,36 @@ class Tap:
                 spent = 0
 
     def _bites(self, data: bytes | None) -> Iterator[tuple[int, list[Frame]]]:
-        """The frames of one read, or of the end, bite by bite, with the bytes of each."""
-        feed, bite = self._framing.feed, self._framing.bite
+        """The frames of one read, or of the end, a few at a time, with the bytes that were taken for them."""
+        for size, frames in self._bitten(data):
+            yield size, frames[:FEW]
+            for at in range(FEW, len(frames), FEW):
+                yield 0, frames[at : at + FEW]
+
+    def _bitten(self, data: bytes | None) -> Iterator[tuple[int, list[Frame]]]:
+        bite = self._framing.bite
         if data is None:
-            for frames in self._framing.close():
-                yield bite, frames
+            yield from ((bite, frames) for frames in self._framing.close())
             return
         for piece in (data,) if self._inflate is None else self._inflate.feed(data):
-            for at in range(0, len(piece), bite):
+            for at in range(0, len(piece) or 1, bite):  # nothing inflated is a piece of work too
                 taken = piece[at : at + bite]
-                yield len(taken), feed(taken)
+                yield len(taken), self._framing.feed(taken)
 
     def _read(self, t: int, frames: list[Frame]) -> int:
-        """Reads these frames; how many they are."""
+        """Reads these frames; how much work they are."""
+        odd = 0
         for frame in frames:
             try:
                 event = self._reader.read(frame)
             except FAULTS:
                 self._recorder.unreadable(t)
+                odd += 1
             else:
                 self._recorder.event(t, event)
                 if self._hear is not None and (event.text or event.ids):
                     self._hear(event)
-        return len(frames)
+        return FRAME * len(frames) + UNREADABLE * odd
 
     def _give_up(self, t: int, fault: Exception) -> None:
         # Bytes that cannot be framed: there is no next frame to look for.
@@ -243,57 +254,3 @@ class Hearing:
     def said(self) -> Said:
         """The answer, as far as it was heard."""
         return Said("".join(self._texts), tuple(self._ids), self.news())
-
-
-class _Bomb(Exception):
-    """The answer inflates to more than we are willing to look at."""
-
-
-class _Inflater:
-    """Inflates a copy piece by piece, at most `limit` bytes in all; members that follow one another are one body."""
-
-    # State: the decompressor of the member that is open (None before its first byte), and the bytes given so far.
-    __slots__ = ("_given", "_limit", "_member", "_start")
-
-    def __init__(self, start: Callable[[bytes], "zlib._Decompress"], limit: int) -> None:
-        self._start = start
-        self._member: zlib._Decompress | None = None
-        self._limit = limit
-        self._given = 0
-
-    def feed(self, data: bytes) -> Iterator[bytes]:
-        """What this piece inflates to; zlib.error where it is not what its header says."""
-        full = False
-        while data or full:
-            member = self._member or self._start(data)
-            piece = member.decompress(data, _PIECE)
-            self._given += len(piece)
-            if self._given > self._limit:
-                raise _Bomb
-            yield piece
-            self._member = None if member.eof else member
-            data = member.unused_data if member.eof else member.unconsumed_tail
-            # All input taken, yet the output was cut off: more of it waits inside.
-            full = len(piece) == _PIECE and not member.eof
-
-
-def _gzip(_: bytes) -> "zlib._Decompress":
-    return zlib.decompressobj(16 + zlib.MAX_WBITS)
-
-
-def _deflate(data: bytes) -> "zlib._Decompress":
-    # RFC 9110 8.4.1.2 means zlib, some servers send raw deflate: a zlib header has 8 in its low nibble.
-    wrapped = data[0] & 0x0F == 8
-    return zlib.decompressobj(zlib.MAX_WBITS if wrapped else -zlib.MAX_WBITS)
-
-
-_STARTS = {"gzip": _gzip, "x-gzip": _gzip, "deflate": _deflate}
-_PLAIN = ("", "identity")
-
-
-def _inflater(encoding: str, limit: int) -> tuple[_Inflater | None, str | None]:
-    if encoding in _PLAIN:
-        return None, None
-    if encoding in _STARTS:
-        return _Inflater(_STARTS[encoding], limit), None
-    return None, f"content encoding {encoding[:20]} is not read"

@@ -210,7 +210,7 @@ def test_a_bomb_ends_the_observing() -> None:
     it, recorder, _ = tap("gzip", inflated_limit=500_000)
     it.feed(1, gzip.compress(b'"a"\n' * 200_000))
     looked(it)
-    assert it.blind == "cannot be framed: _Bomb"
+    assert it.blind == "cannot be framed: Bomb"
     assert recorder.end(2).token_events <= 125_000
 
 
@@ -223,6 +223,32 @@ def test_one_turn_looks_at_little_whatever_one_read_holds(encoding: str, body: b
     assert it.blind is None
     assert turns > 100
     assert first <= recorder.token_events / turns * 2
+
+
+@pytest.mark.parametrize(
+    ("encoding", "body", "least"),
+    [
+        pytest.param("", b"x\n" * 1_024, 7, id="lines that cannot be read, in one bite"),
+        pytest.param("", b"x\n" * 30_000, 200, id="many of them"),
+        pytest.param("gzip", gzip.compress(b"") * 6_000, 10, id="members without a byte"),
+    ],
+)
+def test_work_without_an_event_has_turns_too(encoding: str, body: bytes, least: int) -> None:
+    it, _, _ = tap(encoding)
+    it.feed(1, body)
+    assert looked(it) >= least
+    assert it.blind is None
+
+
+def test_who_leaves_looks_at_nothing_more() -> None:
+    it, recorder, _ = tap()
+    it.feed(1, b'"a"\n' * 60_000)
+    seen = recorder.token_events
+    it.leave()
+    assert (it.behind, recorder.token_events) == (False, seen)
+    it.feed(2, b'"a"\n')
+    it.close(3)
+    assert (it.complete, recorder.token_events) == (True, seen)
 
 
 def test_what_the_end_completes_is_looked_at_in_turns_too() -> None:
