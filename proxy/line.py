@@ -116,6 +116,9 @@ class Line(asyncio.Protocol):
 
         Where it breaks off what came before the break is handed over first, then the error raised.
         """
+        if self._paused and not self._pieces and self._transport is not None:
+            self._paused = False  # not before: what a client does not take costs one read
+            self._transport.resume_reading()
         while not self._pieces:
             if self._over:
                 self._taker = None  # it knows its exchange
@@ -123,11 +126,7 @@ class Line(asyncio.Protocol):
             if self._broken is not None:
                 raise self._broken
             await self._news()
-        chunk = self._taken()
-        if self._paused and self._transport is not None:
-            self._paused = False
-            self._transport.resume_reading()
-        return chunk
+        return self._taken()
 
     def hand_to(self, taker: Taker) -> None:
         """Offers `taker` what comes of this answer's body while a reader waits: what it takes, `read` does not give.

@@ -6,7 +6,7 @@ import gc
 import pytest
 
 from proxy.head import Garbled, Head
-from proxy.line import INTERIM_LIMIT, Line
+from proxy.line import INTERIM_LIMIT, READ_BUFFER, Line
 from tests.support.pipe import Deaf
 
 
@@ -158,6 +158,44 @@ def test_what_a_fresh_connection_says_unasked_is_the_answer_and_the_last(
         assert not early or not line.usable()  # another answer may follow, to what is asked now
         line.connection_lost(None)
         assert await answered(line) == (503, b"" if bodiless else b"busy")
+
+    asyncio.run(main())
+
+
+class Told(Deaf):
+    """A connection that notes whether it is read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.read = True
+
+    def pause_reading(self) -> None:
+        self.read = False
+
+    def resume_reading(self) -> None:
+        self.read = True
+
+
+@pytest.mark.parametrize("whole", [False, True], ids=["more is to come", "it was all"])
+def test_no_more_is_read_while_what_was_read_is_on_its_way(whole: bool) -> None:
+    """A client that stops reading costs what one read brings, not twice that."""
+
+    async def main() -> None:
+        line, connection = Line(asyncio.get_running_loop()), Told()
+        line.connection_made(connection)
+        line.expect(bodiless=False)
+        size = READ_BUFFER + 1
+        line.data_received(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % (size + (not whole)))
+        line.data_received(b"x" * size)
+        assert not connection.read
+        assert len(await line.read()) == size
+        assert not connection.read
+        rest = asyncio.ensure_future(line.read())
+        await asyncio.sleep(0)
+        assert connection.read
+        if not whole:
+            line.data_received(b"y")
+        assert await rest == (b"" if whole else b"y")
 
     asyncio.run(main())
 
