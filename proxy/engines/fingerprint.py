@@ -7,7 +7,7 @@ holds `metrics` or cached tokens is seen in the answers themselves.
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from proxy.engines.values import entries, members, parsed, positive, word
 
@@ -16,6 +16,15 @@ Reply = tuple[int, Sequence[tuple[bytes, bytes]], bytes]
 
 Answers = Mapping[str, Reply]
 """Answers by target; a probe that got none is absent."""
+
+
+class Said(NamedTuple):
+    """What an engine answered, each body read once: a gateway lists thousands of models."""
+
+    answers: Answers
+    objects: Mapping[str, dict[str, Any]]
+    """JSON objects by target."""
+
 
 PROBES = ("/", "/api/version", "/version", "/v1/models", "/props", "/get_server_info", "/api/tags", "/api/ps")
 """Targets to GET, all cheap. Not `/server_info`: in vLLM's developer mode it takes more than a second. Not
@@ -52,16 +61,17 @@ class Fingerprint:
 
 def identify(answers: Answers) -> Fingerprint:
     """The engine behind these answers. Never raises: garbage is `openai`, and says nothing."""
-    kind = next((kind for kind, sign in SIGNS.items() if sign(answers)), "openai")
-    listed = _objects(answers, "/v1/models", "data")
-    tagged = _objects(answers, "/api/tags", "models") if kind == "ollama" else []
+    said = Said(answers, {target: members(parsed(_body(answers, target))) for target in answers})
+    kind = next((kind for kind, sign in SIGNS.items() if sign(said)), "openai")
+    listed = _objects(said, "/v1/models", "data")
+    tagged = _objects(said, "/api/tags", "models") if kind == "ollama" else []
     names = [word(entry.get("id")) for entry in listed] + [word(entry.get("name")) for entry in tagged]
     return Fingerprint(
         kind=kind,
-        version=_version(kind, answers),
-        slots=_slots(kind, answers),
+        version=_version(kind, said),
+        slots=_slots(kind, said),
         models=tuple(dict.fromkeys(name for name in names if name)),
-        windows=tuple(dict(_windows(kind, answers, listed)).items()),
+        windows=tuple(dict(_windows(kind, said, listed)).items()),
         digests=tuple(
             (name, digest) for entry in tagged if (name := word(entry.get("name"))) and (digest := _digest(entry))
         ),
@@ -85,30 +95,30 @@ def weights(show: bytes) -> str | None:
 _FROM = re.compile(r"^FROM \S*?sha256[-:]([0-9a-f]{64})\b", re.MULTILINE)
 
 
-def _is_sglang(answers: Answers) -> bool:
-    info = _object(answers, "/get_server_info")
-    return b"SGLang is running" in _body(answers, "/") or "model_path" in info or "sglang" in _owners(answers)
+def _is_sglang(said: Said) -> bool:
+    info = _object(said, "/get_server_info")
+    return b"SGLang is running" in _body(said.answers, "/") or "model_path" in info or "sglang" in _owners(said)
 
 
-def _is_llamacpp(answers: Answers) -> bool:
+def _is_llamacpp(said: Said) -> bool:
     served = any(
         name.lower() == b"server" and value == b"llama.cpp"
-        for _, headers, _ in answers.values()
+        for _, headers, _ in said.answers.values()
         for name, value in headers
     )
-    return served or "build_info" in _object(answers, "/props") or "llamacpp" in _owners(answers)
+    return served or "build_info" in _object(said, "/props") or "llamacpp" in _owners(said)
 
 
-def _is_ollama(answers: Answers) -> bool:
-    says = b"Ollama is running" in _body(answers, "/") or "library" in _owners(answers)
-    return says and "version" in _object(answers, "/api/version")
+def _is_ollama(said: Said) -> bool:
+    says = b"Ollama is running" in _body(said.answers, "/") or "library" in _owners(said)
+    return says and "version" in _object(said, "/api/version")
 
 
-def _is_vllm(answers: Answers) -> bool:
-    return "vllm" in _owners(answers)
+def _is_vllm(said: Said) -> bool:
+    return "vllm" in _owners(said)
 
 
-SIGNS: dict[str, Callable[[Answers], bool]] = {
+SIGNS: dict[str, Callable[[Said], bool]] = {
     # SGLang emulates Ollama, and old llama.cpp had its routes: both are asked first.
     "sglang": _is_sglang,
     "llamacpp": _is_llamacpp,
@@ -125,23 +135,23 @@ _VERSIONS = {
 }
 
 
-def _version(kind: str, answers: Answers) -> str | None:
+def _version(kind: str, said: Said) -> str | None:
     if kind not in _VERSIONS:
         return None
     target, key = _VERSIONS[kind]
-    return word(_object(answers, target).get(key))
+    return word(_object(said, target).get(key))
 
 
-def _slots(kind: str, answers: Answers) -> int | None:
-    return positive(_object(answers, "/props").get("total_slots")) if kind == "llamacpp" else None
+def _slots(kind: str, said: Said) -> int | None:
+    return positive(_object(said, "/props").get("total_slots")) if kind == "llamacpp" else None
 
 
-def _windows(kind: str, answers: Answers, listed: list[dict[str, Any]]) -> list[tuple[str, int]]:
+def _windows(kind: str, said: Said, listed: list[dict[str, Any]]) -> list[tuple[str, int]]:
     if kind == "llamacpp":
-        settings = members(_object(answers, "/props").get("default_generation_settings"))
+        settings = members(_object(said, "/props").get("default_generation_settings"))
         found: list[tuple[Any, Any]] = [("", settings.get("n_ctx"))]
     elif kind == "ollama":
-        loaded = _objects(answers, "/api/ps", "models")
+        loaded = _objects(said, "/api/ps", "models")
         found = [(entry.get("name"), entry.get("context_length")) for entry in loaded]
     else:
         found = [(entry.get("id"), entry.get("max_model_len")) for entry in listed]
@@ -149,8 +159,8 @@ def _windows(kind: str, answers: Answers, listed: list[dict[str, Any]]) -> list[
     return [(name, tokens) for name, tokens in known if name is not None and tokens is not None]
 
 
-def _owners(answers: Answers) -> set[str | None]:
-    return {word(entry.get("owned_by")) for entry in _objects(answers, "/v1/models", "data")}
+def _owners(said: Said) -> set[str | None]:
+    return {word(entry.get("owned_by")) for entry in _objects(said, "/v1/models", "data")}
 
 
 def _digest(entry: dict[str, Any]) -> str | None:
@@ -162,9 +172,9 @@ def _body(answers: Answers, target: str) -> bytes:
     return body if status == 200 else b""
 
 
-def _object(answers: Answers, target: str) -> dict[str, Any]:
-    return members(parsed(_body(answers, target)))
+def _object(said: Said, target: str) -> dict[str, Any]:
+    return said.objects.get(target, {})
 
 
-def _objects(answers: Answers, target: str, key: str) -> list[dict[str, Any]]:
-    return entries(_object(answers, target).get(key))
+def _objects(said: Said, target: str, key: str) -> list[dict[str, Any]]:
+    return entries(_object(said, target).get(key))

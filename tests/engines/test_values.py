@@ -5,8 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.engines.values import (
+    CROWD,
     ENTRIES_LIMIT,
     NAME_LIMIT,
+    PLAIN,
     WHOLE_LIMIT,
     entries,
     members,
@@ -23,6 +25,13 @@ from proxy.engines.values import (
 )
 def test_what_is_no_json_is_nothing(body: bytes) -> None:
     assert parsed(body) is None
+
+
+@pytest.mark.parametrize("one", [b"{}", b"[]", b'{"id": "a"}'], ids=["objects", "lists", "entries"])
+def test_a_crowd_is_not_read(one: bytes) -> None:
+    assert len(parsed(b"[" + b",".join([one] * 20_000) + b"]")) == 20_000
+    assert parsed(b"[" + b",".join([one] * (CROWD + 1)) + b"]") is None
+    assert parsed(b"[" + b",".join([b"1"] * (CROWD * PLAIN + PLAIN)) + b"]") is None
 
 
 @given(st.binary())
