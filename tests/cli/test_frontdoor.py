@@ -224,6 +224,18 @@ def test_a_client_that_leaves_is_told_of_once_to_whoever_asked(before: bool) -> 
     run(main)
 
 
+@pytest.mark.parametrize("lost", [None, ConnectionResetError()], ids=["closed", "reset"])
+def test_nothing_is_kept_of_a_client_that_is_gone(lost: Exception | None) -> None:
+    async def main(loop: VirtualLoop) -> None:
+        it = Visit(Echo(), loop)
+        assert await it.send(GET)
+        assert it.door.timeout_keep_alive_task is not None
+        it.door.connection_lost(lost)
+        assert it.door.timeout_keep_alive_task is None
+
+    run(main)
+
+
 @pytest.mark.parametrize(
     ("stated", "sent", "missed"), [(b"2", b"hi", []), (b"3", b"hi", ["/a"])], ids=["all of it", "less"]
 )
