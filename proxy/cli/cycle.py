@@ -68,8 +68,17 @@ class Cycle(RequestResponseCycle):
         """What the application may ask of the connection."""
         return {"phasegate.gone": self.when_gone, "phasegate.abort": self.abort, "phasegate.room": self.room}
 
+    async def run_asgi(self, app: Any) -> None:
+        """Runs the application. Of one whose client left the collector would have to free what it had."""
+        try:
+            await super().run_asgi(app)
+        finally:
+            if self.disconnected:
+                self.forget()
+
     def forget(self) -> None:
         """The response is over: scope and cycle no longer know each other, so that both are freed at once."""
+        self._tell = None
         for name in self.extensions():
             self.scope["extensions"].pop(name, None)
 

@@ -1,8 +1,10 @@
 """Responses are framed as their client understands, and broken so that it can tell."""
 
 import asyncio
+import gc
 import socket
 import struct
+import weakref
 from typing import Any
 
 import pytest
@@ -251,3 +253,41 @@ def test_what_is_held_is_dropped_when_the_client_has_left() -> None:
         assert await it.send(b"GET / HTTP/1.1\r\nHost: p\r\n\r\n") == b""
 
     run(main)
+
+
+def test_what_belongs_to_a_client_that_left_is_freed_without_the_collector() -> None:
+    class Watcher:
+        """Knows the scope, and is known to the connection."""
+
+        def __init__(self, scope: Any) -> None:
+            self.scope = scope
+            self.missed = False
+
+        def left(self) -> None:
+            self.missed = True
+
+    async def main(loop: VirtualLoop) -> None:
+        kept: list[weakref.ref[Watcher]] = []
+        missed: list[bool] = []
+        ends = asyncio.Event()
+
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            watcher = Watcher(scope)
+            kept.append(weakref.ref(watcher))
+            scope["extensions"]["phasegate.gone"](watcher.left)
+            await ends.wait()
+            missed.append(watcher.missed)
+
+        it = Visit(app, loop)
+        await it.send(b"GET / HTTP/1.1\r\nHost: p\r\n\r\n")
+        await it.leave()
+        ends.set()
+        await turns()
+        assert missed == [True]
+        assert kept[0]() is None
+
+    gc.disable()
+    try:
+        run(main)
+    finally:
+        gc.enable()
