@@ -1,6 +1,7 @@
 """One request, step by step. How exchanges end, and that nothing strikes one without a record, is `test_endings`."""
 
 import asyncio
+import gc
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -723,3 +724,27 @@ def in_line(queue_timeout_s: float, leaves_ns: int | None = None) -> list[Finish
         return house.records
 
     return run(main)
+
+
+@pytest.mark.parametrize(
+    ("script", "request_", "limit"),
+    [
+        pytest.param(WHOLE, simple_request(chat(max_tokens=9)), [{"name": "r", "max_output_tokens": 1}], id="refused"),
+        pytest.param(Script(ending="refuse"), STREAM, [], id="engine gone"),
+    ],
+)
+def test_an_exchange_that_fails_is_freed_without_the_collector(
+    script: Script, request_: Request, limit: list[dict[str, object]]
+) -> None:
+    def exchanges() -> int:
+        return sum(isinstance(it, Exchange) for it in gc.get_objects())
+
+    gc.collect()
+    before = exchanges()
+    gc.disable()
+    try:
+        house, _ = asked(script, request_, limit=limit)
+        assert house.records[0].outcome is not Outcome.COMPLETED
+        assert exchanges() == before
+    finally:
+        gc.enable()
