@@ -46,8 +46,9 @@ class Guard:
             return Refusal(403, "requests from other origins are not answered")
         if not self.token:
             return None if self.loopback else Refusal(403, "off loopback a token is needed; set admin_token")
-        given = headers.get("authorization", "").encode()
-        if not hmac.compare_digest(given, f"Bearer {self.token}".encode()):
+        scheme, _, given = headers.get("authorization", "").partition(" ")
+        known = hmac.compare_digest(given.strip(" ").encode(), self.token.encode())
+        if not (known and scheme.lower() == "bearer"):
             return Refusal(401, "Authorization: Bearer with the admin token is needed")
         return None
 

@@ -42,6 +42,9 @@ def test_a_page_of_another_origin_stays_out(origin: str, expected: int | None) -
 def test_off_loopback_only_the_token_opens() -> None:
     assert status(OPEN, BEARER) is None
     assert status(OPEN, BEARER | {"authorization": "Bearer secrex"}) == 401
+    assert status(OPEN, BEARER | {"authorization": "secret"}) == 401
+    assert status(OPEN, BEARER | {"authorization": "Basic secret"}) == 401
+    assert status(OPEN, BEARER | {"authorization": "bearer  secret"}) is None  # RFC 9110, 11.1: in any case
     assert status(OPEN, {"host": "10.0.0.5"}) == 401
     assert status(Guard.of("0.0.0.0", "", []), BEARER) == 403
 
