@@ -84,7 +84,7 @@ def another_form(parting: Parting) -> tuple[str, Repair] | None:
 
 @dataclass(frozen=True, slots=True)
 class OneForm:
-    """Gives texts that differ in their form alone the form that most of them have."""
+    """Gives texts that differ in their form alone the one that costs least: the shortest, of equals the most common."""
 
     kind: str
     role: str
@@ -100,7 +100,7 @@ class OneForm:
         return [self._unified(document, usual) for document in documents]
 
     def _usual(self, documents: Sequence[Document]) -> dict[str, str]:
-        """Of texts, whole and by line, that stand in several forms, the one that most members have, by their form."""
+        """Of texts, whole and by line, that stand in several forms, the one to take, by their form."""
         counts: Counter[str] = Counter()
         for document in documents:
             for _, segment in document.content(self.role):
@@ -108,7 +108,7 @@ class OneForm:
         variants: dict[str, list[str]] = defaultdict(list)
         for text, _ in counts.most_common():
             variants[FORMS[self.kind](text)].append(text)
-        return {form: found[0] for form, found in variants.items() if len(found) > 1}
+        return {form: min(found, key=len) for form, found in variants.items() if len(found) > 1}
 
     def _unified(self, document: Document, usual: dict[str, str]) -> Document:
         for index, segment in document.content(self.role):
