@@ -147,9 +147,11 @@ def permuted(one: str, other: str, char: int, separator: str) -> bool:
 
 
 def _together_again(mine: Sequence[str], theirs: Sequence[str]) -> bool:
-    """Two lists go on alike behind a first item that stands nowhere in the other: that is a value, not an order."""
-    values = mine[0] not in theirs and theirs[0] not in mine
-    return mine[0] == theirs[0] or (values and mine[1:2] == theirs[1:2])
+    """Two lists go on alike behind first items that stand nowhere in the other: those are values, not an order."""
+    first, other = (
+        next((name for name in one if name in another), None) for one, another in ((mine, theirs), (theirs, mine))
+    )
+    return first == other
 
 
 def _behind(text: str, char: int, separator: str) -> list[str]:

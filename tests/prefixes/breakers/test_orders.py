@@ -2,6 +2,7 @@ import pytest
 
 from proxy.prefixes.breakers.documents import Document, parting
 from proxy.prefixes.breakers.orders import (
+    LINE,
     PARAGRAPH,
     ItemsInOrder,
     KeysInOrder,
@@ -121,3 +122,12 @@ def test_the_name_of_an_item_is_its_text():
 def test_an_item_that_comes_twice_is_in_no_other_order():
     lines = [*ITEMS, ITEMS[1]]
     assert not permuted("\n\n".join(["at 10:01", *lines]), "\n\n".join(["at 10:02", *lines]), 5, PARAGRAPH)
+
+
+def test_several_values_in_a_row_before_the_same_items_are_no_order():
+    lines = [f"Rule number {k} says that nothing is to be done" for k in range(5)]
+    values = [[f"The name of the customer is {name}", f"The clock shows {at}, about"] for name, at in ("ab", "cd")]
+    one, other = (
+        "\n".join([*found, *lines, *swapped]) for found, swapped in zip(values, (ITEMS, ITEMS[::-1]), strict=True)
+    )
+    assert not permuted(one, other, len("The name of the customer is "), LINE)
