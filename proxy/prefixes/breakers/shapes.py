@@ -48,7 +48,7 @@ MEASURE = re.compile(r"[^\w.]*\d{1,4}\.\d{1,9}(?:\W+\d{1,4}(?:\.\d{1,9})?)*\W*[^
 """A decimal number or several of them, a unit behind: a price, a place on the earth. No more than nine places."""
 
 REQUEST_LABEL = re.compile(
-    r"(?<![a-z])(?:req|message|call|transaction|invocation|correlation|corr|rid)(?![a-z])|request|trace|anfrage|vorgang"
+    r"(?<![a-z])(?:req|message|call|transaction|invocation|correlation|corr|rid|uuid|guid)(?![a-z])|request|trace|anfrage|vorgang"
     r"|requisi\w|solicit|protocolo|petici|requ\u00eate|\u8bf7\u6c42|\u8acb\u6c42|\u8ffd\u8e2a|\u8ffd\u8e64"
     r"|\u30ea\u30af\u30a8\u30b9\u30c8|\u0637\u0644\u0628|\u0437\u0430\u043f\u0440\u043e\u0441",
     re.I,

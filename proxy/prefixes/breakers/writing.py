@@ -28,6 +28,7 @@ _UNITS = "\u5e74\u6708\u65e5\u53f7\u865f\u6642\u65f6\u70b9\u9ede\u5206\u79d2"
 """Year, month, day (three ways), hour (four ways), minute, second, each behind its figure."""
 _FIGURE = re.compile(r"\d")
 _OPENING = "=([{<>\"'|\u201c\u2018\u00ab\u201e\uff08\u300c\u3010\u300a\uff1a\uff0c"
+_CLOSING = ")]}<>\"'|\u201d\u2019\u00bb\uff09\u300d\u3011\u300b"
 
 
 def inside_word(text: str, at: int) -> bool:
@@ -48,9 +49,13 @@ def begins_value(text: str, at: int) -> bool:
 
 
 def ends_value(text: str, at: int) -> bool:
-    """Whether a value may end at a place: before a blank, or before letters that are set apart by nothing."""
+    """Whether a value may end at a place: before a blank, a closing sign, or letters that are set apart by nothing."""
     behind = text[at : at + 1]
-    return behind.isspace() or (_UNSPACED.match(behind) is not None and not text[at - 1 : at].isdigit())
+    return (
+        behind.isspace()
+        or (behind != "" and behind in _CLOSING)
+        or (_UNSPACED.match(behind) is not None and not text[at - 1 : at].isdigit())
+    )
 
 
 def size(text: str) -> int:

@@ -21,6 +21,7 @@ DOCUMENT = " ".join(["words"] * 50)
 @pytest.mark.parametrize(
     ("values", "kind"),
     [
+        (seen("r7101374390763079", "r2101374390763071", "r9101374390763070", label="| uuid | "), "uuid"),
         (seen("10:15", "11:15", "12:20"), "timestamp"),
         (seen("2026-03-02T10:15:00Z", "2026-03-02T11:15:00Z"), "timestamp"),
         (seen("2026-03-02 10:15", "2026-03-02 10:15", talks=(1, 1)), "timestamp"),

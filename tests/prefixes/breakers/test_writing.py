@@ -63,6 +63,11 @@ def test_a_value_ends_before_a_blank_or_before_letters_without_blanks():
     assert not ends_value("Anna", 4)
 
 
+@pytest.mark.parametrize("behind", ["</user>", '"}', ") and", "' |", "|", "]", "\u300d"])
+def test_a_value_ends_before_a_closing_sign(behind):
+    assert ends_value("Anna" + behind, 4)
+
+
 def test_letters_that_are_not_set_apart_say_more():
     assert size("four") == 4
     assert size("caf\u00e9") == 4
