@@ -113,12 +113,11 @@ class Finder:
         for best in self._trials(current, before, nearest(documents)):
             if best.saved >= least and len(best.proposal.carriers) >= LEAST_REQUESTS:
                 yield self._breaker(documents, current, best)
-            if best.saved > 0:
-                current[:] = best.documents
 
     def _trials(self, current: list[Document], before: Outcome, pairs: Sequence[tuple[int, int]]) -> Iterator[Trial]:
-        """The best repair of each round; the caller changes `current` when it takes one. What saved nothing is tried
-        again after another repair: an early breaker may cost nothing while a later one breaks all the same."""
+        """The best repair of each round that saves anything, made in `current` when the next one is asked for. What
+        saved nothing is tried again after another repair: an early breaker may cost nothing while a later one breaks
+        all the same."""
         taken: set[Name] = set()
         vain: set[Name] = set()
         ordered: set[str] = set()
@@ -129,13 +128,16 @@ class Finder:
                 return
             trials = [self._try(one, current, before) for one in rivals]
             best = max(trials, key=lambda trial: trial.saved)
+            if best.saved <= 0:
+                vain |= {one.proposal.name for one in trials}
+                continue
+            if best.proposal.begin is not None:
+                best = self._try(best.proposal.begin, current, before)
             yield best
-            vain |= {one.proposal.name for one in trials if one.saved <= 0}
-            if best.saved > 0:
-                before = best.outcome
-                taken.add(best.proposal.name)
-                vain.clear()
-                ordered |= {best.proposal.role} if best.proposal.kind in LISTS else set()
+            current[:], before = best.documents, best.outcome
+            taken.add(best.proposal.name)
+            vain.clear()
+            ordered |= {best.proposal.role} if best.proposal.kind in LISTS else set()
 
     def _try(self, proposal: Proposal, current: Sequence[Document], before: Outcome) -> Trial:
         mended = proposal.repair.mend(current)

@@ -2,19 +2,22 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from proxy.prefixes.breakers.documents import Document, Parting, Repair, parting
 from proxy.prefixes.breakers.forms import another_form
 from proxy.prefixes.breakers.histories import HistoryKept, changes
 from proxy.prefixes.breakers.orders import other_order
 from proxy.prefixes.breakers.placements import image_first, other_turns
-from proxy.prefixes.breakers.slots import TextBehind, slots, values
+from proxy.prefixes.breakers.slots import Slot, TextBehind, slots, values
 from proxy.prefixes.breakers.talks import Link, conversations, links
-from proxy.prefixes.breakers.values import kind_of, recurs
+from proxy.prefixes.breakers.values import MACHINE_MADE, TEXTS, Values, kind_of, recurs
 
 SHOWN = 24
 """Values that are kept to show a breaker by."""
+
+FEW_LINES = 4
+"""Lines of values that stand one under the other; more are a text, or one record."""
 
 Name = tuple[str, tuple[int, ...]]
 """Kind and carriers: what tells a proposal from others of the same family."""
@@ -37,6 +40,8 @@ class Proposal:
     """Members that have the element."""
     excerpts: tuple[str, ...] = ()
     """Values as they stand; they leave only masked, unless text may be shown."""
+    begin: "Proposal | None" = None
+    """The same for the first line of values that have several, which vary apart."""
 
     @property
     def role(self) -> str:
@@ -96,4 +101,30 @@ def _slots(documents: Sequence[Document], partings: Sequence[Parting], talks: Se
             kind = kind_of(seen)
             constant = slot.constant_behind(documents) if kind == "docs_before_instructions" else frozenset()
             repair = TextBehind(slot, constant) if constant else slot
-            yield _proposal(documents, kind, repair, group, tuple(dict.fromkeys(seen.texts))[:SHOWN])
+            whole = _proposal(documents, kind, repair, group, _shown(seen))
+            yield replace(whole, begin=_begin(documents, slot, group, talks)) if _vary_apart(seen, kind) else whole
+
+
+def _vary_apart(seen: Values, kind: str) -> bool:
+    """Whether values of a few lines are several: the first line does not tell the others, or they do not tell the
+    first. A text has lines of its own, but none that a program writes."""
+    pairs = {text.partition("\n")[::2] for text in seen.texts}
+    firsts, rests = map(set, zip(*pairs, strict=True))
+    if len(pairs) == len(firsts) == len(rests) or 1 in (len(firsts), len(rests)):
+        return False
+    few = max(text.count("\n") for text in seen.texts) < FEW_LINES
+    first = replace(seen, texts=tuple(text.partition("\n")[0] for text in seen.texts))
+    return few and (kind not in TEXTS or kind_of(first) in MACHINE_MADE)
+
+
+def _begin(
+    documents: Sequence[Document], slot: Slot, group: Sequence[Parting], talks: Sequence[int]
+) -> Proposal | None:
+    """The first of several values in a row, if it is one that will vary again."""
+    first = replace(slot, first_line=True)
+    seen = values(documents, first, talks)
+    return _proposal(documents, kind_of(seen), first, group, _shown(seen)) if seen.texts and recurs(seen) else None
+
+
+def _shown(seen: Values) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(seen.texts))[:SHOWN]

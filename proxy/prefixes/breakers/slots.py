@@ -60,6 +60,8 @@ class Slot:
     """What stands right before; empty: the segment begins."""
     right: str
     """What stands right behind; empty: the segment ends."""
+    first_line: bool = False
+    """Only the first line of what stands between, where it has several."""
     fix = "move"
 
     def find(self, document: Document) -> Span | None:
@@ -100,6 +102,8 @@ class Slot:
             return None
         begin = at + len(self.left)
         end = text.find(self.right, begin) if self.right else len(text)
+        if self.first_line and (line := text.find("\n", begin, end)) > begin:
+            end = line
         return (begin, end) if end > begin else None
 
 
@@ -167,14 +171,10 @@ def value_start(text: str, at: int) -> int:
 
 
 def values(documents: Sequence[Document], slot: Slot, talks: Sequence[int]) -> Values:
-    """What stands in the place in all members that have it."""
-    rows = []
-    for document, talk in zip(documents, talks, strict=True):
-        if (span := slot.find(document)) is not None:
-            index, begin, end = span
-            text = document.segments[index].text
-            begin, end = _bare(text, begin, end)
-            rows.append((text[begin:end], text[begin : end + CONTEXT // 2].split("\n")[0], document.at_s, talk))
+    """What stands in the place in all members that have it; of a text that comes and goes, nothing is a value too."""
+    rows = _rows(documents, slot, talks)
+    if len({row[0] for row in rows}) == 1:
+        rows = _rows(documents, slot, talks, empty=True)
     rows = _valued(rows)
     texts = [row[0] for row in rows]
     first, last = _shared_ends(texts)
@@ -185,6 +185,20 @@ def values(documents: Sequence[Document], slot: Slot, talks: Sequence[int]) -> V
         talks=tuple(row[3] for row in rows),
         label=last_words(slot.left + "".join(texts[:1])[:first]),
     )
+
+
+def _rows(documents: Sequence[Document], slot: Slot, talks: Sequence[int], empty: bool = False) -> list[Row]:
+    """Members that have the place with what stands there; `empty`: those too that have nothing there."""
+    rows = []
+    for document, talk in zip(documents, talks, strict=True):
+        if (span := slot.find(document)) is not None:
+            index, begin, end = span
+            text = document.segments[index].text
+            begin, end = _bare(text, begin, end)
+            rows.append((text[begin:end], text[begin : end + CONTEXT // 2].split("\n")[0], document.at_s, talk))
+        elif empty and any(slot.left + slot.right in one.text for _, one in document.content(slot.role)):
+            rows.append(("", "", document.at_s, talk))
+    return rows
 
 
 def _valued(rows: list[Row]) -> list[Row]:

@@ -1,5 +1,6 @@
 from collections import defaultdict
 from random import Random
+from uuid import UUID
 
 import pytest
 
@@ -15,6 +16,8 @@ from tests.prefixes.prompts import chat
 
 ANOTHER_TRUTH = {"two_versions", "five_versions", "docs_and_talk"}
 """Here the mended client of the application leaves out what the repair moves to the end."""
+
+NAMES = ["Anna", "Bruno", "Carla", "Dario", "Elena", "Fabio", "Gina", "Hugo", "Irene", "Jonas", "Karla", "Luca"]
 
 
 @pytest.fixture(scope="module")
@@ -79,6 +82,36 @@ def test_what_stands_first_is_mended_first(finder):
     ]
     documents = several(lambda _: "", "The client is {}.".format, [names[k % 12] for k in range(84)], line=2)
     assert [breaker.kind for breaker in finder.breakers(documents)] == ["trailing_space", "user_name"]
+
+
+def uuid_of(number):
+    return str(UUID(int=Random(number).getrandbits(128)))
+
+
+def neighbours(second):
+    """Prompts with a request id and, in the next line, what `second` says for the number of the prompt."""
+    text = rules("neighbours", 30)
+    return [
+        Document(
+            str(k), 600.0 * k, 1, render(chat(("system", f"You help.\nrequest: {uuid_of(k)}\n{second(k)}\n{text}")))
+        )
+        for k in range(24)
+    ]
+
+
+def test_a_value_right_beside_another_one_is_a_breaker_of_its_own(finder, replay):
+    documents = neighbours(lambda k: f"Customer: {NAMES[k // 2]}")
+    first, second = finder.breakers(documents)
+    assert (first.kind, second.kind) == ("uuid", "user_name")
+    bare = [
+        one.edited(2, one.segments[2].text.replace(f"request: {uuid_of(k)}\n", "")) for k, one in enumerate(documents)
+    ]
+    assert first.tokens_saved == gain("move", replay.run(documents), replay.run(bare))
+
+
+def test_lines_that_change_together_are_one_breaker(finder):
+    (found,) = finder.breakers(neighbours(lambda k: f"Ticket: {4_100 + k}"))
+    assert found.kind == "counter"
 
 
 def test_documents_move_behind_all_the_constant_text_be_there_a_value_in_it(finder):

@@ -186,3 +186,17 @@ def test_a_value_begins_behind_a_blank_or_an_opening_sign():
     assert value_start("id=4c21a", 5) == 3
     assert value_start("at 2026-03-02", 12) == 3
     assert value_start("x" * 50, 50) == 18
+
+
+def test_of_a_text_that_comes_and_goes_nothing_is_a_value_too():
+    texts = [f"Rules:\n{line}{RULES}" for line in ("", "Be brief.\n", "", "Be brief.\n")]
+    documents = [document(text) for text in texts]
+    slot = Slot("system", "Rules:\n", RULES[:32])
+    assert values(documents, slot, range(4)).texts == ("", "Be brief.", "", "Be brief.")
+    assert values(documents[1::2], slot, range(2)).texts == ("Be brief.", "Be brief.")
+
+
+def test_of_several_lines_the_first_may_be_meant_alone():
+    slot = Slot("system", "Rules:\n", "\nService", first_line=True)
+    assert text_in(slot.mend([document("Rules:\nat 10:15\nAnna\nService")])[0]) == "Rules:\nAnna\nService"
+    assert slot.find(document("Rules:\nat 10:15\nService")) == (2, 7, 15)
