@@ -76,9 +76,22 @@ def form_between(one: str, other: str, char: int) -> str | None:
     return None
 
 
+def form_at_ends(one: str, other: str) -> str | None:
+    """The form in which two texts end alike for a good while, and do not as they are; a mark that only one begins with
+    is a form by itself."""
+    if (_BOM.match(one) is None) != (_BOM.match(other) is None):
+        return "bom"
+    mine, theirs = one[-WINDOW:], other[-WINDOW:]
+    if agreement(mine[::-1], theirs[::-1]) >= WINDOW // 2:
+        return None
+    ends = ((kind, form(mine)[::-1], form(theirs)[::-1]) for kind, form in FORMS.items())
+    return next((kind for kind, a, b in ends if agreement(a, b) >= WINDOW // 2), None)
+
+
 def another_form(parting: Parting) -> tuple[str, Repair] | None:
-    """The same text in another form."""
-    kind = form_between(parting.mine.text, parting.other.text, parting.char)
+    """The same text in another form, where they part or at their ends: a value may stand before what has two forms."""
+    mine, other = parting.mine.text, parting.other.text
+    kind = form_between(mine, other, parting.char) or form_at_ends(mine, other)
     return None if kind is None else (kind, OneForm(kind, parting.mine.role))
 
 
