@@ -9,9 +9,9 @@ from proxy.prefixes.breakers.forms import another_form
 from proxy.prefixes.breakers.histories import HistoryKept, changes
 from proxy.prefixes.breakers.orders import other_order
 from proxy.prefixes.breakers.placements import image_first, other_turns
-from proxy.prefixes.breakers.slots import Slot, TextBehind, slots, values
+from proxy.prefixes.breakers.slots import Slot, TextBehind, narrowed, slots, values
 from proxy.prefixes.breakers.talks import Link, conversations, links
-from proxy.prefixes.breakers.values import MACHINE_MADE, TEXTS, Values, kind_of, recurs
+from proxy.prefixes.breakers.values import MACHINE_MADE, Values, kind_of, recurs
 
 SHOWN = 24
 """Values that are kept to show a breaker by."""
@@ -102,19 +102,20 @@ def _slots(documents: Sequence[Document], partings: Sequence[Parting], talks: Se
             constant = slot.constant_behind(documents) if kind == "docs_before_instructions" else frozenset()
             repair = TextBehind(slot, constant) if constant else slot
             whole = _proposal(documents, kind, repair, group, _shown(seen))
-            yield replace(whole, begin=_begin(documents, slot, group, talks)) if _vary_apart(seen, kind) else whole
+            yield replace(whole, begin=_begin(documents, slot, group, talks)) if _vary_apart(seen) else whole
 
 
-def _vary_apart(seen: Values, kind: str) -> bool:
+def _vary_apart(seen: Values) -> bool:
     """Whether values of a few lines are several: the first line does not tell the others, or they do not tell the
-    first. A text has lines of its own, but none that a program writes."""
-    pairs = {text.partition("\n")[::2] for text in seen.texts}
-    firsts, rests = map(set, zip(*pairs, strict=True))
-    if len(pairs) == len(firsts) == len(rests) or 1 in (len(firsts), len(rests)):
+    first; and a program writes one of them, for the lines of a record or of a text belong together."""
+    pairs = [text.partition("\n")[::2] for text in seen.texts]
+    firsts, rests = zip(*pairs, strict=True)
+    sizes = [len(set(found)) for found in (firsts, rests, pairs)]
+    if 1 in sizes or sizes[0] == sizes[1] == sizes[2]:
         return False
-    few = max(text.count("\n") for text in seen.texts) < FEW_LINES
-    first = replace(seen, texts=tuple(text.partition("\n")[0] for text in seen.texts))
-    return few and (kind not in TEXTS or kind_of(first) in MACHINE_MADE)
+    few = max(rest.count("\n") for rest in rests) < FEW_LINES - 1
+    parts = (narrowed(replace(seen, texts=texts, wide=texts)) for texts in (firsts, rests))
+    return few and any(kind_of(part) in MACHINE_MADE for part in parts)
 
 
 def _begin(

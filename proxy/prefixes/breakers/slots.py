@@ -7,7 +7,7 @@ whatever its value there.
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from proxy.prefixes.breakers.documents import Document, Parting, agreement
@@ -175,15 +175,18 @@ def values(documents: Sequence[Document], slot: Slot, talks: Sequence[int]) -> V
     rows = _rows(documents, slot, talks)
     if len({row[0] for row in rows}) == 1:
         rows = _rows(documents, slot, talks, empty=True)
-    rows = _valued(rows)
-    texts = [row[0] for row in rows]
-    first, last = _shared_ends(texts)
-    return Values(
-        texts=tuple(text[first : len(text) - last] for text in texts),
-        wide=tuple(row[1][first:] for row in rows),
-        times_s=tuple(row[2] for row in rows),
-        talks=tuple(row[3] for row in rows),
-        label=last_words(slot.left + "".join(texts[:1])[:first]),
+    texts, wide, times_s, talks = zip(*_valued(rows), strict=True) if rows else ((), (), (), ())
+    return narrowed(Values(texts, wide, times_s, talks, slot.left))
+
+
+def narrowed(seen: Values) -> Values:
+    """Values without the words that all of them begin and end with; those at the begin are a label."""
+    first, last = _shared_ends(seen.texts)
+    return replace(
+        seen,
+        texts=tuple(text[first : len(text) - last] for text in seen.texts),
+        wide=tuple(wide[first:] for wide in seen.wide),
+        label=last_words(seen.label + "".join(seen.texts[:1])[:first]),
     )
 
 

@@ -88,15 +88,11 @@ def uuid_of(number):
     return str(UUID(int=Random(number).getrandbits(128)))
 
 
-def neighbours(second):
+def neighbours(second, first="request: {}\n"):
     """Prompts with a request id and, in the next line, what `second` says for the number of the prompt."""
-    text = rules("neighbours", 30)
-    return [
-        Document(
-            str(k), 600.0 * k, 1, render(chat(("system", f"You help.\nrequest: {uuid_of(k)}\n{second(k)}\n{text}")))
-        )
-        for k in range(24)
-    ]
+    behind = rules("neighbours", 30)
+    texts = [f"You help.\n{first.format(uuid_of(k))}{second(k)}\n{behind}" for k in range(24)]
+    return [Document(str(k), 600.0 * k, 1, render(chat(("system", text)))) for k, text in enumerate(texts)]
 
 
 def test_a_value_right_beside_another_one_is_a_breaker_of_its_own(finder, replay):
@@ -107,6 +103,12 @@ def test_a_value_right_beside_another_one_is_a_breaker_of_its_own(finder, replay
         one.edited(2, one.segments[2].text.replace(f"request: {uuid_of(k)}\n", "")) for k, one in enumerate(documents)
     ]
     assert first.tokens_saved == gain("move", replay.run(documents), replay.run(bare))
+
+
+def test_the_lines_of_a_record_are_one_breaker(finder):
+    cities = ["Tartu", "Cork", "Graz", "Lugo", "Faro"]
+    (found,) = finder.breakers(neighbours(lambda k: f"Name: {NAMES[k % 12]}\nCity: {cities[k * k % 5]}", first=""))
+    assert found.kind == "user_name"
 
 
 def test_lines_that_change_together_are_one_breaker(finder):
