@@ -1,4 +1,4 @@
-"""The same items in another order: tools, the keys of a JSON object, worked examples in a text.
+"""The same items in another order: tools, the keys of a JSON object, the words of a line, worked examples in a text.
 
 Items are what a list is made of: lines of the list of tools, paragraphs or lines of a text. The pool of a family is the
 items that come back in many members. The repair gives the items of the pool, wherever they stand, the order in which
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from proxy.prefixes.breakers.documents import Document, Parting, Repair, canonical
-from proxy.prefixes.breakers.writing import size
+from proxy.prefixes.breakers.writing import WORD, size
 
 POOL = 0.25
 """An item belongs to the pool when this part of the members has it: examples may be drawn from a larger set."""
@@ -25,6 +25,9 @@ ITEM = 24
 
 SHARED = 3
 """Items that two texts must have in common: two may be swapped by chance."""
+
+LISTED = 5
+"""Words of a line that are told apart from a value or two."""
 
 OPENINGS = 1_000
 """Brackets of one text at which an object is looked for; code has many, and each costs a try."""
@@ -44,12 +47,14 @@ _DECODER = json.JSONDecoder()
 
 
 def other_order(parting: Parting) -> tuple[str, Repair] | None:
-    """The same tools, keys or examples in another order."""
+    """The same tools, keys, words or examples in another order."""
     mine, other, char = parting.mine, parting.other, parting.char
     if mine.role == "tools" and permuted(mine.text, other.text, char, LINE):
         return "tool_order", ItemsInOrder("tools", LINE)
     if same_objects(mine.text, other.text, char):
         return "json_key_order", KeysInOrder(mine.role)
+    if words_of(line_at(mine.text, char)) == words_of(line_at(other.text, char)) != ():
+        return "other", WordsInOrder(mine.role)
     for separator in SEPARATORS:
         if permuted(mine.text, other.text, char, separator):
             return "fewshot_order", ItemsInOrder(mine.role, separator)
@@ -124,6 +129,45 @@ def same_objects(one: str, other: str, char: int) -> bool:
 
 def _object_at(text: str, char: int) -> str | None:
     return next((text[begin:end] for begin, end in objects(text) if begin <= char < end), None)
+
+
+# --- words ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class WordsInOrder:
+    """Gives lines of the same words, as lists of features are, the order first seen."""
+
+    role: str
+    fix = "reorder"
+
+    def carries(self, document: Document) -> bool:
+        """Whatever has text of the role."""
+        return document.has(self.role)
+
+    def mend(self, documents: Sequence[Document]) -> list[Document]:
+        """All prompts with the words of every line in one order."""
+        first: dict[tuple[str, ...], str] = {}
+        return [self._ordered(document, first) for document in documents]
+
+    def _ordered(self, document: Document, first: dict[tuple[str, ...], str]) -> Document:
+        for index, segment in document.content(self.role):
+            lines = segment.text.split("\n")
+            ordered = [first.setdefault(words, line) if (words := words_of(line)) else line for line in lines]
+            document = document.edited(index, "\n".join(ordered))
+        return document
+
+
+def line_at(text: str, char: int) -> str:
+    """The line that a character stands in."""
+    end = text.find("\n", char)
+    return text[text.rfind("\n", 0, char) + 1 : end if end >= 0 else len(text)]
+
+
+def words_of(line: str) -> tuple[str, ...]:
+    """The words of a line in one order; none of a line that is no list."""
+    words = WORD.findall(line)
+    return tuple(sorted(words)) if len(words) >= LISTED else ()
 
 
 # --- items ------------------------------------------------------------------------------------------------------------

@@ -6,6 +6,8 @@ from proxy.prefixes.breakers.orders import (
     PARAGRAPH,
     ItemsInOrder,
     KeysInOrder,
+    WordsInOrder,
+    line_at,
     name_of,
     objects,
     other_order,
@@ -131,3 +133,27 @@ def test_several_values_in_a_row_before_the_same_items_are_no_order():
         "\n".join([*found, *lines, *swapped]) for found, swapped in zip(values, (ITEMS, ITEMS[::-1]), strict=True)
     )
     assert not permuted(one, other, len("The name of the customer is "), LINE)
+
+
+LISTS = ["billing, refunds, exports, returns, claims", "exports, billing, claims, returns, refunds"]
+
+
+def test_a_line_of_the_same_words_in_another_order_is_known_and_mended():
+    members = [document(f"Topics: {line}.\nBe brief.") for line in LISTS]
+    assert other_order(parting(*reversed(members))) == ("other", WordsInOrder("system"))
+    mended = WordsInOrder("system").mend(members)
+    assert [text_in(one) for one in mended] == [f"Topics: {LISTS[0]}.\nBe brief."] * 2
+    assert WordsInOrder("system").carries(members[0])
+    assert not WordsInOrder("user").carries(members[0])
+
+
+@pytest.mark.parametrize(
+    "line", ["It is 10:12.", "Ask Anna, then Bruno.", "Topics: billing, refunds, exports, returns, tolls"]
+)
+def test_a_value_or_another_word_is_no_other_order(line):
+    other = {"It is 10:12.": "It is 12:10."}.get(line, f"Topics: {LISTS[0]}")
+    assert other_order(parting(document(line + "\nBe brief."), document(other + "\nBe brief."))) is None
+
+
+def test_a_line_is_what_stands_between_line_ends():
+    assert [line_at("one\ntwo\nthree", char) for char in (0, 3, 4, 8, 12)] == ["one", "one", "two", "three", "three"]
