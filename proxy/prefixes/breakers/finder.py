@@ -135,7 +135,8 @@ class Finder:
                 best = self._try(best.proposal.begin, current, before)
             yield best
             current[:], before = best.documents, best.outcome
-            taken.add(best.proposal.name)
+            # A span that was moved is gone: another one of its kind may stand in the same prompts.
+            taken |= {best.proposal.name} if best.proposal.repair.fix != "move" else set()
             vain.clear()
             ordered |= {best.proposal.role} if best.proposal.kind in LISTS else set()
 

@@ -145,7 +145,8 @@ def _kind(values: Values) -> str:
     several = sum(len(set(line)) > 1 for line in lines) > 1
     if (several and found not in TEXTS) or (found == "other" and len(lines) > 1):
         busiest = max(reversed(lines), key=lambda line: len(set(line)))
-        return _kind(replace(values, texts=busiest, wide=busiest))
+        label = values.label if busiest == lines[0] else ""
+        return _kind(replace(values, texts=busiest, wide=busiest, label=label))
     return found
 
 

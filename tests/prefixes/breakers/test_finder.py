@@ -85,7 +85,7 @@ def test_what_stands_first_is_mended_first(finder):
 
 
 def uuid_of(number):
-    return str(UUID(int=Random(number).getrandbits(128)))
+    return str(UUID(int=Random(str(number)).getrandbits(128)))
 
 
 def neighbours(second, first="request: {}\n"):
@@ -103,6 +103,15 @@ def test_a_value_right_beside_another_one_is_a_breaker_of_its_own(finder, replay
         one.edited(2, one.segments[2].text.replace(f"request: {uuid_of(k)}\n", "")) for k, one in enumerate(documents)
     ]
     assert first.tokens_saved == gain("move", replay.run(documents), replay.run(bare))
+
+
+def test_two_breakers_of_one_kind_are_two(finder):
+    lines = rules("two of a kind", 30).split("\n")
+    ids = [[f"Request: {uuid_of(k)}", *lines[:15], f"Trace: {uuid_of(-k)}", *lines[15:]] for k in range(1, 25)]
+    documents = [Document(str(k), 600.0 * k, 1, render(chat(("system", "\n".join(one))))) for k, one in enumerate(ids)]
+    first, second = finder.breakers(documents)
+    assert (first.kind, second.kind) == ("uuid", "uuid")
+    assert len(first.ids) == len(second.ids) == len(documents)
 
 
 def test_the_lines_of_a_record_are_one_breaker(finder):

@@ -21,6 +21,7 @@ DOCUMENT = " ".join(["words"] * 50)
 @pytest.mark.parametrize(
     ("values", "kind"),
     [
+        (seen(*[f"{word}\n// {word[::-1]}" for word in HEX], label="request: "), "nonce"),
         (seen("r7101374390763079", "r2101374390763071", "r9101374390763070", label="| uuid | "), "uuid"),
         (seen("10:15", "11:15", "12:20"), "timestamp"),
         (seen("2026-03-02T10:15:00Z", "2026-03-02T11:15:00Z"), "timestamp"),
