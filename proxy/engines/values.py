@@ -4,6 +4,8 @@ import json
 import math
 from typing import Any
 
+from proxy.crowds import crowd
+
 NAME_LIMIT = 256
 """Characters of a model's name, a digest or a version that are kept."""
 
@@ -13,15 +15,14 @@ ENTRIES_LIMIT = 4096
 WHOLE_LIMIT = 2**53
 """No engine counts tokens or bytes so far; up to here every program reads the same number."""
 
-
 CROWD, PLAIN = 32_000, 4
-"""Objects and lists that are read of one answer: of so many an engine has nothing to say, and each holds the loop for
-0.05 us and more; and plain values that take as long as one."""
+"""Objects and lists that are read of one answer: of more an engine has nothing to say, and all of it is read on the
+loop; and plain values that take as long as one."""
 
 
 def parsed(body: bytes) -> Any:
     """The JSON value; None where there is none, or a crowd of them."""
-    if body.count(b"{") + body.count(b"[") + body.count(b",") // PLAIN > CROWD:
+    if crowd(body, PLAIN) > CROWD:
         return None
     try:
         return json.loads(body)

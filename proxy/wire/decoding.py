@@ -7,6 +7,8 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from proxy.crowds import crowd
+
 S = TypeVar("S", bound=msgspec.Struct)
 
 _REFUSED = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -39,9 +41,7 @@ def blank(data: bytes) -> bool:
 
 def crowded(data: bytes) -> bool:
     """Reading this would take more than some milliseconds: it is long, and of very many objects, lists and values."""
-    if len(data) <= LONG:
-        return False
-    return data.count(b"{") + data.count(b"[") + data.count(b",") // PLAIN > OBJECTS
+    return len(data) > LONG and crowd(data, PLAIN) > OBJECTS
 
 
 def loads(data: bytes) -> Any:
