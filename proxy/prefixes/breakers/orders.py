@@ -8,8 +8,9 @@ they were first seen; what is not of the pool stays in its place.
 import json
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from proxy.prefixes.breakers.documents import Document, Parting, Repair, canonical
 from proxy.prefixes.breakers.writing import WORD, size
@@ -46,15 +47,38 @@ _OPENING = re.compile(r"[{\[]")
 _DECODER = json.JSONDecoder()
 
 
+@dataclass(frozen=True, slots=True)
+class AsSeen:
+    """Gives what is the same but for its order the order first seen. `write` does so in a text, by what was seen."""
+
+    role: str
+    write: Callable[[dict[Any, str], str], str]
+    fix = "reorder"
+
+    def carries(self, document: Document) -> bool:
+        """Whatever has text of the role."""
+        return document.has(self.role)
+
+    def mend(self, documents: Sequence[Document]) -> list[Document]:
+        """All prompts in one order."""
+        first: dict[Any, str] = {}
+        return [self._ordered(document, first) for document in documents]
+
+    def _ordered(self, document: Document, first: dict[Any, str]) -> Document:
+        for index, segment in document.content(self.role):
+            document = document.edited(index, self.write(first, segment.text))
+        return document
+
+
 def other_order(parting: Parting) -> tuple[str, Repair] | None:
     """The same tools, keys, words or examples in another order."""
     mine, other, char = parting.mine, parting.other, parting.char
     if mine.role == "tools" and permuted(mine.text, other.text, char, LINE):
         return "tool_order", ItemsInOrder("tools", LINE)
     if same_objects(mine.text, other.text, char):
-        return "json_key_order", KeysInOrder(mine.role)
+        return "json_key_order", AsSeen(mine.role, objects_as_seen)
     if words_of(line_at(mine.text, char)) == words_of(line_at(other.text, char)) != ():
-        return "other", WordsInOrder(mine.role)
+        return "other", AsSeen(mine.role, words_as_seen)
     for separator in SEPARATORS:
         if permuted(mine.text, other.text, char, separator):
             return "fewshot_order", ItemsInOrder(mine.role, separator)
@@ -64,30 +88,9 @@ def other_order(parting: Parting) -> tuple[str, Repair] | None:
 # --- keys -------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class KeysInOrder:
-    """Gives JSON objects that differ in the order of their keys alone the order first seen."""
-
-    role: str
-    fix = "reorder"
-
-    def carries(self, document: Document) -> bool:
-        """Whatever has text of the role."""
-        return document.has(self.role)
-
-    def mend(self, documents: Sequence[Document]) -> list[Document]:
-        """All prompts with every object's keys in one order."""
-        first: dict[str, str] = {}
-        return [self._ordered(document, first) for document in documents]
-
-    def _ordered(self, document: Document, first: dict[str, str]) -> Document:
-        for index, segment in document.content(self.role):
-            document = document.edited(index, _with(first, segment.text))
-        return document
-
-
-def _with(first: dict[str, str], text: str) -> str:
-    """A text with the objects in it in their first form; forms that are new are remembered."""
+def objects_as_seen(first: dict[Any, str], text: str) -> str:
+    """A text with the objects in it that differ in the order of their keys alone as they were first seen; new ones are
+    remembered."""
     done, out = 0, []
     for begin, end in objects(text):
         piece = text[begin:end]
@@ -134,28 +137,10 @@ def _object_at(text: str, char: int) -> str | None:
 # --- words ------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class WordsInOrder:
-    """Gives lines of the same words, as lists of features are, the order first seen."""
-
-    role: str
-    fix = "reorder"
-
-    def carries(self, document: Document) -> bool:
-        """Whatever has text of the role."""
-        return document.has(self.role)
-
-    def mend(self, documents: Sequence[Document]) -> list[Document]:
-        """All prompts with the words of every line in one order."""
-        first: dict[tuple[str, ...], str] = {}
-        return [self._ordered(document, first) for document in documents]
-
-    def _ordered(self, document: Document, first: dict[tuple[str, ...], str]) -> Document:
-        for index, segment in document.content(self.role):
-            lines = segment.text.split("\n")
-            ordered = [first.setdefault(words, line) if (words := words_of(line)) else line for line in lines]
-            document = document.edited(index, "\n".join(ordered))
-        return document
+def words_as_seen(first: dict[Any, str], text: str) -> str:
+    """A text with its lines of the same words, as lists of features are, as they were first seen; new ones are
+    remembered."""
+    return "\n".join(first.setdefault(words, line) if (words := words_of(line)) else line for line in text.split("\n"))
 
 
 def line_at(text: str, char: int) -> str:

@@ -4,15 +4,16 @@ from proxy.prefixes.breakers.documents import Document, parting
 from proxy.prefixes.breakers.orders import (
     LINE,
     PARAGRAPH,
+    AsSeen,
     ItemsInOrder,
-    KeysInOrder,
-    WordsInOrder,
     line_at,
     name_of,
     objects,
+    objects_as_seen,
     other_order,
     permuted,
     same_objects,
+    words_as_seen,
 )
 from proxy.prefixes.canon import render
 from tests.prefixes.prompts import chat
@@ -44,7 +45,7 @@ def test_tools_in_another_order_are_known_and_put_in_the_first_one():
 def test_keys_in_another_order_are_known_and_put_in_the_first_one():
     one, other = (document(f"Config: {text} and more") for text in ('{"a": 1, "b": [2]}', '{"b": [2], "a": 1}'))
     kind, repair = between(other, one)
-    assert (kind, repair) == ("json_key_order", KeysInOrder("system"))
+    assert (kind, repair) == ("json_key_order", AsSeen("system", objects_as_seen))
     assert repair.carries(one)
     assert [text_in(found) for found in repair.mend([one, other])] == [text_in(one)] * 2
 
@@ -140,11 +141,11 @@ LISTS = ["billing, refunds, exports, returns, claims", "exports, billing, claims
 
 def test_a_line_of_the_same_words_in_another_order_is_known_and_mended():
     members = [document(f"Topics: {line}.\nBe brief.") for line in LISTS]
-    assert other_order(parting(*reversed(members))) == ("other", WordsInOrder("system"))
-    mended = WordsInOrder("system").mend(members)
+    assert other_order(parting(*reversed(members))) == ("other", AsSeen("system", words_as_seen))
+    mended = AsSeen("system", words_as_seen).mend(members)
     assert [text_in(one) for one in mended] == [f"Topics: {LISTS[0]}.\nBe brief."] * 2
-    assert WordsInOrder("system").carries(members[0])
-    assert not WordsInOrder("user").carries(members[0])
+    assert AsSeen("system", words_as_seen).carries(members[0])
+    assert not AsSeen("user", words_as_seen).carries(members[0])
 
 
 @pytest.mark.parametrize(
