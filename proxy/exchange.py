@@ -129,7 +129,7 @@ class Exchange:
 
     def _failed(self, failure: ProxyError) -> tuple[Outcome, str, AdmissionVerdict | None]:
         """What the record says of it. The error gets no other name in `run`, whose frame it knows: all of an exchange
-        that was refused would wait for the collector, and 250 of them stop every stream for 10 ms."""
+        that was refused would wait for the collector, which stops every stream."""
         error = failure
         if self.client.gone:
             error = ClientGone(LEFT if self._left_ns else "the client left while sending its body")

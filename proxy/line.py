@@ -129,10 +129,8 @@ class Line(asyncio.Protocol):
         return self._taken()
 
     def hand_to(self, taker: Taker) -> None:
-        """Offers `taker` what comes of this answer's body while a reader waits: what it takes, `read` does not give.
-
-        No turn of the loop lies between, which costs as much as all else that is done with a few bytes.
-        """
+        """Offers `taker` what comes of this answer's body while a reader waits, with no turn of the loop between. What it
+        takes, `read` does not give."""
         self._taker = taker
 
     def usable(self) -> bool:

@@ -15,8 +15,7 @@ from proxy.rooms import Passage
 from proxy.timeline import Recorder
 
 AT_ONCE = 2 * 1024
-"""Bytes of a read that passes at once: to send, edit and look at them takes a tenth of a millisecond, and of the
-smallest events one or two."""
+"""Bytes of a read that passes at once: some of the usual events, and of the smallest no more than a turn may take."""
 
 EDITED = 16 * 1024
 """Bytes that are edited at a time: of the smallest events they are 2 ms of work."""

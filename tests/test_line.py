@@ -17,6 +17,14 @@ def made() -> Line:
     return line
 
 
+def begun(length: int) -> Line:
+    """A line on which the head of an answer has come, and its body of so many bytes is due."""
+    line = made()
+    line.expect(bodiless=False)
+    line.data_received(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % length)
+    return line
+
+
 async def answered(line: Line) -> tuple[int, bytes]:
     """The whole answer's status and body."""
     head, body = await line.head(), b""
@@ -218,9 +226,7 @@ def test_an_engine_that_says_no_more_ends_its_answer_whatever_is_still_written()
 
 def test_a_line_that_broke_is_freed_without_the_collector() -> None:
     async def main() -> None:
-        line = made()
-        line.expect(bodiless=False)
-        line.data_received(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n")
+        line = begun(9)
         line.connection_lost(None)
         with pytest.raises(ConnectionResetError):
             await line.read()
@@ -242,9 +248,7 @@ def test_a_line_that_broke_is_freed_without_the_collector() -> None:
 def test_what_comes_while_a_reader_waits_is_offered_and_what_is_not_taken_is_read() -> None:
     async def main() -> None:
         offered: list[bytes] = []
-        line = made()
-        line.expect(bodiless=False)
-        line.data_received(b"HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\n")
+        line = begun(6)
         line.hand_to(lambda data: offered.append(data) or data == b"2")  # type: ignore[func-returns-value]
         line.data_received(b"1")
         assert await line.read() == b"1"
@@ -275,7 +279,7 @@ def test_a_taker_is_asked_of_its_own_answer_alone() -> None:
             reading = asyncio.ensure_future(line.read())
             await asyncio.sleep(0)
             line.data_received(b"a")
-            assert await reading == b"".join([b"a"] if not taken else [])
+            assert await reading == (b"" if taken else b"a")
             assert offered == taken
             assert await line.read() == b""
 
@@ -284,9 +288,7 @@ def test_a_taker_is_asked_of_its_own_answer_alone() -> None:
 
 def test_a_takers_bug_is_for_its_reader_and_the_connection_goes_on_to_its_end() -> None:
     async def main() -> None:
-        line = made()
-        line.expect(bodiless=False)
-        line.data_received(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n")
+        line = begun(2)
         line.hand_to(lambda data: bool(1 // 0))
         reading = asyncio.ensure_future(line.read())
         await asyncio.sleep(0)

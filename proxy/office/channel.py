@@ -24,8 +24,7 @@ WRITE_BYTES = 128 * 1024
 """Bytes handed to one write: about what a socketpair takes at once."""
 READ_BYTES = 256 * 1024
 LATE_S = 0.01
-"""How long a frame may wait for others to go with it: a write of its own, and an office that wakes for one record, cost
-the data process more than making the record does."""
+"""How long a frame may wait for others to go with it: a busy proxy does not write, and wake the office, for each."""
 FRAME_BYTES = 64 * 1024 * 1024
 """A longer frame cannot be: the stream is out of step."""
 

@@ -7,8 +7,8 @@
     Ollama      nothing: it shows a vocabulary, but its Go templates cannot be written out here
 
 A chat is asked with the client's own body, for templates read fields that no record keeps (names, tool call ids,
-`chat_template_kwargs`). Its fields are copied as they are written: to decode and write them anew held every stream for
-20 ms where the body had 4 MB.
+`chat_template_kwargs`). Its fields are copied as they are written: to decode and write a long body anew would hold up
+every stream.
 """
 
 import json
