@@ -129,8 +129,8 @@ class Line(asyncio.Protocol):
         return self._taken()
 
     def hand_to(self, taker: Taker) -> None:
-        """Offers `taker` what comes of this answer's body while a reader waits, with no turn of the loop between. What it
-        takes, `read` does not give."""
+        """Offers `taker` what comes of this answer's body while a reader waits, in that very turn of the loop. What it
+        takes is not read."""
         self._taker = taker
 
     def usable(self) -> bool:
