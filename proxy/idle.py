@@ -13,7 +13,7 @@ class Idle:
     """Lines that can be used again. One timer looks after all of them: one for each would cost more than the parking.
 
     State: the lines with the loop's time at which each is closed, the oldest first, and the timer while there are any.
-    `trip_s`: how long it took to connect the last time, which is a round trip.
+    `trip_s`: the round trip of the latest connection.
     """
 
     __slots__ = ("_due", "_timer", "trip_s")

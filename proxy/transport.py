@@ -12,6 +12,7 @@ body's bytes as soon as they come, a `line.Taker`).
 import asyncio
 import socket
 import ssl
+import struct
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from functools import cached_property, partial
@@ -27,9 +28,10 @@ from proxy.line import Line
 HAPPY_EYEBALLS_S = 0.25
 """RFC 8305 5: the connection attempt delay."""
 STALE_S = 0.03
-"""A reused line that the engine had closed is found dead in a round trip, of which connecting took one; so much later
-our loop may be. One that dies later took the request with it, which may be what killed the engine: it is not said
-again."""
+"""A reused line that the engine had closed is found dead in a round trip; so much later our loop may be. One that dies
+later took the request with it, which may be what killed the engine: it is not said again."""
+TCP_INFO, RTT_AT = getattr(socket, "TCP_INFO", None), 68
+"""Linux' `struct tcp_info` (include/uapi/linux/tcp.h), and where in it `tcpi_rtt` stands: 32 bits, microseconds."""
 PORTS = {"http": 80, "https": 443}
 CONNECTING: Mapping[type[Exception], type[httpx.TransportError]] = {
     TimeoutError: httpx.ConnectTimeout,
@@ -166,11 +168,10 @@ class Wire(httpx.AsyncBaseTransport):
         context = self._context(url)
         async with asyncio.timeout(request.extensions.get("timeout", {}).get("connect")):
             places = await loop.getaddrinfo(host, url.port or PORTS[url.scheme], type=socket.SOCK_STREAM)
-            began = loop.time()
             sock = await aiohappyeyeballs.start_connection(
                 places, happy_eyeballs_delay=HAPPY_EYEBALLS_S, interleave=1, loop=loop
             )
-            idle.trip_s = loop.time() - began
+            idle.trip_s = trip_s(sock)
             _, line = await loop.create_connection(
                 partial(Line, loop), sock=sock, ssl=context, server_hostname=host if context else None
             )
@@ -184,6 +185,15 @@ class Wire(httpx.AsyncBaseTransport):
     @cached_property
     def _public(self) -> ssl.SSLContext:
         return ssl.create_default_context()
+
+
+def trip_s(sock: socket.socket) -> float:
+    """The round trip as the system measured it when this connection was made, however late our loop was; 0 where it
+    does not tell."""
+    if TCP_INFO is None:
+        return 0.0
+    rtt_us: int = struct.unpack_from("=I", sock.getsockopt(socket.IPPROTO_TCP, TCP_INFO, RTT_AT + 4), RTT_AT)[0]
+    return rtt_us / 1e6
 
 
 async def _spoken(line: Line, idle: Idle, request: httpx.Request) -> httpx.Response:
