@@ -1,10 +1,11 @@
-"""What must hold before anything starts: files that can be written, an admin address that is free."""
+"""What must hold before anything starts: files that can be written, a free address, engines that are not this proxy."""
 
 import os
 import socket
 import stat
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from proxy.config import ConfigError, Settings, split_address
 from proxy.exporters.reader import SQLITE_MAGIC
@@ -18,12 +19,20 @@ BESIDE = ("store", "state")
 of the old one (or of `/dev/null`). Records may go to a pipe."""
 
 
+ANY = ("0.0.0.0", "::")
+"""Hosts of a listener on all addresses."""
+PORTS = {"http": 80, "https": 443}
+
 PROMPTS = ("max_prompt_tokens", "within_window")
 """Limits on a prompt's count."""
 
 
 def stand(settings: Settings) -> None:
-    """Raises ConfigError, which names the key, where a file could not be written from the first. Makes none."""
+    """Raises ConfigError, which names the key, where an engine is this proxy itself, or a file could not be written
+    from the first. Makes none."""
+    for engine in settings.upstream:
+        if ourselves(engine.url, settings.listen):
+            raise ConfigError(f"upstream: {engine.url} is where clients reach this proxy (listen = {settings.listen})")
     for key in FILES:
         name: str = getattr(settings, key)
         trouble = _trouble(Path(name), beside=key in BESIDE) if name else None
@@ -31,6 +40,17 @@ def stand(settings: Settings) -> None:
             raise ConfigError(f"{key}: cannot write {name}: {trouble}")
     if settings.store and _foreign(Path(settings.store)):
         raise ConfigError(f"store: {settings.store} is a file of something else, and no SQLite database")
+
+
+def ourselves(url: str, listen: str) -> bool:
+    """Whether the listener is where this engine should be: what is sent there would come back without end."""
+    host, port = split_address(listen, "listen")
+    engine = urlsplit(url)
+    theirs = engine.hostname or ""
+    if port != (engine.port or PORTS.get(engine.scheme)):
+        return False
+    near = is_loopback(theirs) and (host in ANY or (is_loopback(host) and "localhost" in (theirs, host)))
+    return near or theirs == host
 
 
 def concerns(settings: Settings) -> Iterator[str]:

@@ -18,7 +18,7 @@ import structlog
 
 from proxy.app import DataApp
 from proxy.cli import USAGE
-from proxy.cli.footing import claim
+from proxy.cli.footing import claim, ourselves
 from proxy.cli.listener import Listener
 from proxy.clock import SystemClock
 from proxy.config import ConfigError, Settings, Upstream, masked, split_address
@@ -66,8 +66,9 @@ class Service:
         self._say = say
         self._searching = not settings.upstream
         if self._searching:
-            usual = tuple(Upstream(url=f"http://localhost:{port}") for port in USUAL)
-            settings = msgspec.structs.replace(settings, upstream=usual)
+            usual = [f"http://localhost:{port}" for port in USUAL]
+            found = tuple(Upstream(url=url) for url in usual if not ourselves(url, settings.listen))
+            settings = msgspec.structs.replace(settings, upstream=found)
         self._settings = settings
         self._app = DataApp(
             settings,

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from proxy.cli.footing import claim, concerns, stand
-from proxy.config import ConfigError, Limit, Settings, Tokens
+from proxy.cli.footing import claim, concerns, ourselves, stand
+from proxy.config import ConfigError, Limit, Settings, Tokens, Upstream
 from proxy.exporters.reader import SQLITE_MAGIC
 
 
@@ -111,3 +111,28 @@ def test_a_pipe_or_a_device_is_no_place_for_what_is_replaced_or_locked(key: str,
         with pytest.raises(ConfigError, match=rf"^{key}: cannot write {path}: it is no regular file$"):
             stand(settings(key, path))
         stand(settings("records", path))
+
+
+@pytest.mark.parametrize(
+    ("url", "listen", "same"),
+    [
+        ("http://127.0.0.1:8800", "127.0.0.1:8800", True),
+        ("http://localhost:8800", "127.0.0.1:8800", True),
+        ("http://[::1]:8800", "localhost:8800", True),
+        ("http://127.0.0.1:8800", ":8800", True),
+        ("http://localhost:8800", "[::]:8800", True),
+        ("http://gpu-box:8800", "gpu-box:8800", True),
+        ("http://localhost", "127.0.0.1:80", True),
+        ("http://127.0.0.1:8000", "127.0.0.1:8800", False),
+        ("http://127.0.0.2:8800", "127.0.0.1:8800", False),
+        ("http://gpu-box:8800", "0.0.0.0:8800", False),
+        ("http://127.0.0.1:8800", "127.0.0.1:0", False),
+    ],
+)
+def test_an_engine_that_is_this_proxy_is_found_out(url: str, listen: str, same: bool) -> None:
+    assert ourselves(url, listen) is same
+
+
+def test_a_proxy_is_not_put_in_front_of_itself() -> None:
+    with pytest.raises(ConfigError, match=r"upstream: http://localhost:8800 is where clients reach this proxy"):
+        stand(Settings(upstream=(Upstream(url="http://localhost:8800"),)))

@@ -317,6 +317,12 @@ def test_where_engines_are_looked_for_silent_ones_matter_only_when_all_are() -> 
         assert place in said
 
 
+def test_a_proxy_in_an_engines_old_place_does_not_look_for_it_there() -> None:
+    said = banner(Settings(listen="127.0.0.1:30000"))
+    assert "localhost:8000" in said
+    assert "localhost:30000" not in said
+
+
 def test_the_office_is_told_all_it_must_know_and_its_page_no_secret() -> None:
     settings = Settings(
         admin="[::1]:9", admin_token="t0p", admin_hosts=("a.example",), records="r", store="s", store_days=1.0,
