@@ -25,7 +25,8 @@ class Client:
 
     # State: whether the client has left, and how much of the response is out (`status`, `ended`).
     __slots__ = (
-        "_receive", "_scope", "_send", "ended", "gone", "headers", "method", "path", "room", "status", "target",
+        "_fields", "_offered", "_receive", "_scope", "_send", "ended", "gone", "headers", "method", "path", "room",
+        "status", "target",
     )  # fmt: skip
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -34,6 +35,8 @@ class Client:
         self._send = send
         self.method: str = scope["method"]
         self.headers: Headers = scope["headers"]
+        self._fields = dict(reversed(self.headers))  # the first of a name stays
+        self._offered: dict[str, Callable[..., Any]] = scope.get("extensions") or {}
         self.path: str = scope["path"]
         self.target: bytes = _target(scope)
         self.room: Callable[[], Writer | None] = self.extension("phasegate.room") or _no_room
@@ -44,20 +47,19 @@ class Client:
 
     def header(self, name: bytes) -> bytes | None:
         """The first header line of this name (lower case)."""
-        for key, value in self.headers:
-            if key == name:
-                return value
-        return None
+        return self._fields.get(name)
 
     @property
     def has_body(self) -> bool:
         """The head announces a body (RFC 9112, 6.3)."""
-        return any(key in (b"content-length", b"transfer-encoding") for key, _ in self.headers)
+        return b"content-length" in self._fields or b"transfer-encoding" in self._fields
 
     @property
     def upgrade(self) -> str | None:
         """The protocol that the client wants to go on with; h2c may be ignored (RFC 9110, 7.8), and is."""
-        wanted = (self.header(b"upgrade") or b"").decode("latin-1").strip()
+        if b"upgrade" not in self._fields:
+            return None
+        wanted = self._fields[b"upgrade"].decode("latin-1").strip()
         return wanted if wanted.lower() not in ("", "h2c") else None
 
     @property
@@ -78,8 +80,9 @@ class Client:
         if announced > limit:
             raise BodyTooLarge(f"the body has {announced} bytes, over the limit of {limit} (body_limit_bytes)")
         parts: list[bytes] = []
-        size = 0
-        async for part in self.stream():
+        size, more = 0, True
+        while more:
+            part, more = await self._piece()
             size += len(part)
             if size > limit:
                 raise BodyTooLarge(f"the body has more than {limit} bytes (body_limit_bytes)")
@@ -89,15 +92,19 @@ class Client:
 
     async def stream(self) -> AsyncIterator[bytes]:
         """The request body, piece by piece. Raises ClientGone."""
-        while True:
-            message = await self._receive()
-            if message["type"] == "http.disconnect":
-                self.gone = True
-                raise ClientGone("the client left while sending its body")
-            if message.get("body"):
-                yield message["body"]
-            if not message.get("more_body"):
-                return
+        more = True
+        while more:
+            part, more = await self._piece()
+            if part:
+                yield part
+
+    async def _piece(self) -> tuple[bytes, bool]:
+        """The next piece of the body, which may be empty, and whether more follows. Raises ClientGone."""
+        message = await self._receive()
+        if message["type"] == "http.disconnect":
+            self.gone = True
+            raise ClientGone("the client left while sending its body")
+        return message.get("body") or b"", bool(message.get("more_body"))
 
     async def left(self) -> None:
         """Returns when the client has left. The body must have been read."""
@@ -134,8 +141,7 @@ class Client:
 
     def extension(self, name: str) -> Callable[..., Any] | None:
         """What the listener offers under this name."""
-        offered: Callable[..., Any] | None = self._scope.get("extensions", {}).get(name)
-        return offered
+        return self._offered.get(name)
 
 
 class Watch:

@@ -27,7 +27,7 @@ class Idle:
         """The line that was used last: the least likely to be closed by the engine meanwhile. None: there is none."""
         while self._due:
             line, _ = self._due.popitem()
-            if line.usable():
+            if line.quiet():
                 return line
             line.close()
         return None

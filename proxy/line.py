@@ -134,10 +134,12 @@ class Line(asyncio.Protocol):
         self._taker = taker
 
     def usable(self) -> bool:
-        """Open, and nothing stands unread in it."""
-        if self._spent or self._transport is None or self._transport.is_closing():
-            return False
-        return not self._unread.poll(0)
+        """Open, and nothing has come that nobody asked for."""
+        return not (self._spent or self._transport is None or self._transport.is_closing())
+
+    def quiet(self) -> bool:
+        """Usable, and nothing stands unread in it."""
+        return self.usable() and not self._unread.poll(0)
 
     def fail(self, error: BaseException) -> None:
         """Whoever reads from this line gets `error`, after what came before it."""

@@ -109,7 +109,8 @@ class Parting:
         settled = engine.audit.ended(key, said, usage, spelt)
         if settled is None or finished.prefix is None:
             return finished
-        return finished._replace(prefix=settled._replace(inferred=_inferred(engine.audit, settled, finished)))
+        inferred = _inferred(engine.audit, settled, finished)
+        return finished._replace(prefix=settled if inferred is None else settled._replace(inferred=inferred))
 
     def _later(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(work)

@@ -141,10 +141,9 @@ class _Upload(httpx.AsyncByteStream):
 
 def _framed(method: str, headers: Sequence[Pair], body: Body) -> list[Pair]:
     """The headers with exactly one true statement of the body's length, where there is a body."""
-    declared = any(name == b"content-length" for name, _ in headers)
+    others = [pair for pair in headers if pair[0] != b"content-length"]
     if not (body is None or isinstance(body, bytes)):  # asking for AsyncIterable takes ten times as long
-        return [*headers] if declared else [*headers, (b"transfer-encoding", b"chunked")]
-    others = [pair for pair in headers if pair[0] != b"content-length"] if declared else [*headers]
+        return [*headers] if len(others) < len(headers) else [*headers, (b"transfer-encoding", b"chunked")]
     if body or (body is not None and method not in BODILESS):
         others.append((b"content-length", b"%d" % len(body)))
     return others

@@ -10,10 +10,13 @@ class Rests:
     """A line, as far as it matters here."""
 
     def __init__(self, good: bool = True) -> None:
-        self.good, self.closed = good, False
+        self.good, self.closed, self.spoke = good, False, False
 
     def usable(self) -> bool:
         return self.good
+
+    def quiet(self) -> bool:
+        return self.good and not self.spoke
 
     def close(self) -> None:
         self.closed = True
@@ -41,7 +44,7 @@ def test_the_line_that_was_used_last_is_taken_first_and_one_that_is_no_good_neve
             idle.park(line)  # type: ignore[arg-type]
         assert bad.closed
         assert idle.take() is second
-        first.good = False
+        first.spoke = True  # while it rested
         assert idle.take() is None
         assert first.closed
         await asyncio.sleep(2 * IDLE_S)

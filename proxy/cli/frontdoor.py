@@ -26,7 +26,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from uvicorn.server import ServerState
 
 from proxy.cli.cycle import LINGER_S, Cycle
-from proxy.cli.heads import Denied, check, origin_form
+from proxy.cli.heads import Denied, check, expects_continue, origin_form
 
 HEAD_S = 10.0
 """Seconds from a connection's beginning, or a head's first byte, to the head's end: nginx waits 60, for clients on the
@@ -140,11 +140,12 @@ class FrontDoor(HttpToolsProtocol):
         """A header line, whole; or a trailer's, which is dropped: it must not become a header."""
         if self._place is not Place.HEAD or self._replaying:
             return
+        headers = self.headers
         self._head_size += len(name) + len(value) + 4
-        if len(self.headers) == HEAD_FIELDS or self._head_size + len(self.url) > HEAD_BYTES:
+        if len(headers) == HEAD_FIELDS or self._head_size + len(self.url) > HEAD_BYTES:
             self._denied = Denied(431, f"the head is over {HEAD_FIELDS} fields or {HEAD_BYTES} bytes")
             raise self._denied
-        super().on_header(name, value.rstrip(b" \t"))
+        headers.append((name.lower(), value.rstrip(b" \t")))
 
     def on_headers_complete(self) -> None:
         """The head is here: it is let in, or denied."""
@@ -234,7 +235,7 @@ class FrontDoor(HttpToolsProtocol):
             access_log=False,
             default_headers=[],
             message_event=asyncio.Event(),
-            expect_100_continue=self.expect_100_continue and version == "1.1",
+            expect_100_continue=version == "1.1" and expects_continue(self.headers),
             keep_alive=version == "1.1" and not upgrade and self.parser.should_keep_alive(),
             on_response=self.on_response_complete,
         )

@@ -32,20 +32,25 @@ class Denied(Exception):
 def check(version: str, method: bytes, headers: list[Pair], waiting: int = 0) -> None:
     """Raises Denied for a head that is not to be let in; names of `headers` are lower case, `waiting` is how many
     requests of this connection wait before it."""
-    hosts = [value for name, value in headers if name == b"host"]
-    codings = [value.lower() for name, value in headers if name == b"transfer-encoding"]
+    fields, names = dict(headers), [name for name, _ in headers]
+    host, coding = fields.get(b"host", b"-" if version == "1.0" else b""), fields.get(b"transfer-encoding")
     if version not in ("1.0", "1.1"):
         raise Denied(505, f"HTTP/{version} is not spoken here")
-    if len(hosts) > 1 or (version == "1.1" and not hosts) or not all(map(_HOST.fullmatch, hosts)):
+    if names.count(b"host") > 1 or not _HOST.fullmatch(host):
         raise Denied(400, "exactly one well-formed Host is required")  # RFC 9112 3.2
     if method == b"CONNECT":
         raise Denied(501, "CONNECT is not served here")
-    if codings and version == "1.0":
+    if coding is not None and version == "1.0":
         raise Denied(400, "HTTP/1.0 has no transfer-encoding")  # RFC 9112 6.1
-    if codings not in ([], [b"chunked"]):
+    if coding is not None and (coding.lower() != b"chunked" or names.count(b"transfer-encoding") > 1):
         raise Denied(501, "no transfer-encoding but chunked is understood")
     if waiting >= WAITING:
         raise Denied(429, f"more than {WAITING} requests wait on this connection")
+
+
+def expects_continue(headers: list[Pair]) -> bool:
+    """The client waits for leave to send its body (RFC 9110 10.1.1)."""
+    return any(value.lower() == b"100-continue" for name, value in headers if name == b"expect")
 
 
 def origin_form(target: bytes) -> bytes:

@@ -76,7 +76,8 @@ class Audit:
         if not reading.begun:
             reading.begun = True
             repeated = self._texts.repeated(reading, max(reading.sight.infinite, reading.sight.elsewhere))
-            reading.sight = reading.sight._replace(repeated=repeated)
+            if repeated:
+                reading.sight = reading.sight._replace(repeated=repeated)
             self._cache.begin(reading)
         return reading.verdict
 

@@ -78,8 +78,12 @@ class BlockShadow:
         """
         resident, evicted = self._resident, self._evicted
         for key in reversed(keys):
-            resident[key] = 0 if key in resident else by
+            if key not in resident:
+                resident[key] = by
+                continue
             resident.move_to_end(key)
+            if resident[key]:
+                resident[key] = 0
         if evicted:
             for key in keys:
                 if key in evicted:

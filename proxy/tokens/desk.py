@@ -112,14 +112,15 @@ class Desk:
         prompt = facts.prompt
         if prompt is None:
             return None
-        meter = self._meter(facts.model)
+        name = self._name(facts.model)
+        meter = self._meter(name)
         run = meter.run if prompt.over(MANY) else at_once
         shapes = Shapes(*[await meter.measure(some) if some else NOTHING for some in await run(partial(texts, prompt))])
         if prompt.again:
             again = times(await meter.measure(prompt.texts[:1]), prompt.again)
             shapes = shapes._replace(content=total([shapes.content, again]))
         numbers = await run(partial(sample, prompt, shapes, facts.kind))
-        band, how = self._band(facts.model, numbers, await self._said(facts, body, spell))
+        band, how = self._band(name, numbers, await self._said(facts, body, spell))
         return await run(partial(_token_count, facts, prompt, shapes, band, how, numbers))
 
     def learn(self, facts: RequestFacts, count: TokenCount | None, usage: Usage | None) -> None:
@@ -133,9 +134,9 @@ class Desk:
             return
         if facts.unread or facts.unread_prompt:  # the engine may have read another prompt
             return
-        model = self._name(facts.model)
-        calibration = self._calibrations.get(model) or self._admit(model)
-        self._calibrations.move_to_end(model)
+        name = self._name(facts.model)
+        calibration = self._calibrations.get(name) or self._admit(name)
+        self._calibrations.move_to_end(name)
         if not calibration.confirms(count.n, count.low, count.high, truth):
             calibration.learn(count.sample, truth)
 
@@ -146,8 +147,8 @@ class Desk:
     def to_dict(self) -> dict[str, Any]:
         """What was learnt, as JSON, by model."""
         return {
-            model: {"vocabulary": self._meter(model).vocabulary} | calibration.to_dict()
-            for model, calibration in self._calibrations.items()
+            name: {"vocabulary": self._meter(name).vocabulary} | calibration.to_dict()
+            for name, calibration in self._calibrations.items()
         }
 
     def restore(self, kept: object) -> int:
@@ -159,22 +160,23 @@ class Desk:
         """Whether this was a calibration; it is kept if it can be used."""
         if not isinstance(one, dict):
             return False
-        if one.get("vocabulary") != self._meter(model).vocabulary or not Calibration.readable(one):
+        name = self._name(model)
+        if one.get("vocabulary") != self._meter(name).vocabulary or not Calibration.readable(one):
             return True
         try:
             calibration = Calibration.from_dict(one)
         except ValueError:
             return False
         if len(self._calibrations) < MODELS:
-            self._calibrations[self._name(model)] = calibration
+            self._calibrations[name] = calibration
         return True
 
-    def _band(self, model: str | None, numbers: Sample, said: int | None) -> tuple[tuple[int, int, int], str]:
+    def _band(self, name: str, numbers: Sample, said: int | None) -> tuple[tuple[int, int, int], str]:
         """The count with its lower and upper bound, and how it was found."""
         if said is not None or not any(numbers):
             n = said or 0
             return (n, n, n), "exact"
-        calibration = self._calibration(model)
+        calibration = self._calibration(name)
         estimate = calibration.estimate(numbers)
         band = (round(estimate.n), *estimate.band)
         return band, "calibrated" if calibration.learnt else "estimated"
@@ -192,26 +194,26 @@ class Desk:
             spell(told.ids)
         return told.tokens
 
-    def _meter(self, model: str | None) -> Meter:
-        return self._meters.get(self._name(model)) or self._meters.get("*") or self._default
+    def _meter(self, name: str) -> Meter:
+        return self._meters.get(name) or self._meters.get("*") or self._default
 
     def _name(self, model: str | None) -> str:
         """The name under which a model is calibrated; one with a vocabulary of its own stands for itself."""
         name = model or ""
         return (name if name in self._meters else self._known(name))[:NAME_CHARS]
 
-    def _calibration(self, model: str | None) -> Calibration:
-        if (kept := self._calibrations.get(self._name(model))) is not None:
+    def _calibration(self, name: str) -> Calibration:
+        if (kept := self._calibrations.get(name)) is not None:
             return kept
-        return self._untaught if self._meter(model) is self._default else self._named
+        return self._untaught if self._meter(name) is self._default else self._named
 
-    def _admit(self, model: str) -> Calibration:
+    def _admit(self, name: str) -> Calibration:
         """A place for a model that answers for the first time."""
         if len(self._calibrations) >= MODELS:
             old = islice(self._calibrations, MODELS // 2)
-            del self._calibrations[min(old, key=lambda name: self._calibrations[name].answers)]
-        named = self._meter(model) is not self._default
-        return self._calibrations.setdefault(model, Calibration(NAMED_TRUST if named else 1.0))
+            del self._calibrations[min(old, key=lambda other: self._calibrations[other].answers)]
+        named = self._meter(name) is not self._default
+        return self._calibrations.setdefault(name, Calibration(NAMED_TRUST if named else 1.0))
 
 
 def _most(facts: RequestFacts, asked: Question) -> int:

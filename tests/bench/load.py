@@ -2,6 +2,7 @@
 
     python -m tests.bench.load PORT streams STREAMS SECONDS GAP_MS [MODELS]
     python -m tests.bench.load PORT requests REQUESTS CONNECTIONS [MODELS]
+    python -m tests.bench.load PORT connects REQUESTS CONNECTIONS [MODELS]      a connection for each request
 
 Prints one JSON object: `done` (events or requests), `failed`, and of what it timed `p50_ms` and `p99_ms`: for streams
 the way of an event from the engine to here, for requests the time to the first byte of the answer.
@@ -78,11 +79,26 @@ class Client(asyncio.Protocol):
             self.transport.close()
 
 
-async def run(port: int, count: int, asks: list[bytes], times: int, stamps: bool) -> dict[str, float]:
+async def connected(port: int, ask: bytes, times: int, stamps: bool) -> Client:
     loop = asyncio.get_running_loop()
+    return (await loop.create_connection(partial(Client, ask, times, stamps), "127.0.0.1", port))[1]
+
+
+async def one_by_one(port: int, ask: bytes, times: int) -> list[Client]:
+    """So many clients that ask once, each after the last."""
     made = []
-    for ask, _ in zip(itertools.cycle(asks), range(count), strict=False):
-        made.append((await loop.create_connection(partial(Client, ask, times, stamps), "127.0.0.1", port))[1])
+    for _ in range(times):
+        made.append(await connected(port, ask, 1, False))
+        await made[-1].over
+    return made
+
+
+async def run(port: int, count: int, asks: list[bytes], times: int, kind: str) -> dict[str, float]:
+    stamps, places = kind == "streams", list(itertools.islice(itertools.cycle(asks), count))
+    if kind == "connects":
+        made = list(itertools.chain(*await asyncio.gather(*(one_by_one(port, ask, times) for ask in places))))
+    else:
+        made = [await connected(port, ask, times, stamps) for ask in places]
     good = await asyncio.gather(*(client.over for client in made))
     took = sorted(ns for client in made for ns in client.took_ns) or [0]
     return {
@@ -101,11 +117,11 @@ def main(port: str, kind: str, *numbers: str) -> None:
     if kind == "streams":
         streams, seconds, gap_ms, *models = map(int, numbers)
         asks = [request(seconds * 1000 // gap_ms, gap_ms, name) for name in named(models)]
-        result = uvloop.run(run(int(port), streams, asks, 1, True))
+        result = uvloop.run(run(int(port), streams, asks, 1, kind))
     else:
         requests, connections, *models = map(int, numbers)
         asks = [request(1, 0, name) for name in named(models)]
-        result = uvloop.run(run(int(port), connections, asks, requests // connections, False))
+        result = uvloop.run(run(int(port), connections, asks, requests // connections, kind))
     print(json.dumps(result))
 
 

@@ -4,7 +4,9 @@
                                 [--vllm-router PROGRAM] [--litellm PROGRAM] [--only ROW,ROW] [--rooms off]
 
 One scripted engine and one load client, each in its own process; the CPU time of each proxy's processes is read from
-/proc. Two loads: streams of 100 events a second, and requests of 2 KB that are answered with one event. Rows:
+/proc. Three loads: streams of 100 events a second, requests of 2 KB that are answered with one event, and the same
+requests of clients that connect for each (`connect_us`: curl, many a script and load generator; at the engine
+connections are kept). Rows:
 
     direct      no proxy
     bare        raw ASGI and an aiohttp session (tests/bench/bare.py)
@@ -76,6 +78,7 @@ GOALS = (
     ("tap on to tap off, an event", "event_us", "tapped", "untapped", 1.15),
     ("all rooms, an event", "event_us", "phasegate", "bare", 1.3),
     ("all rooms, a request", "request_us", "phasegate", "bare", 2.0),
+    ("all rooms, a request that connects", "connect_us", "phasegate", "bare", 2.0),
     ("to vllm-router, an event", "event_us", "phasegate", "vllm-router", 1.4),
     ("to vllm-router, a request", "request_us", "phasegate", "vllm-router", 4.0),
 )
@@ -89,6 +92,7 @@ class Row:
     name: str
     event_us: float | None = None
     request_us: float | None = None
+    connect_us: float | None = None
     office_us: float | None = None
     delay_p99_ms: float | None = None
     ttfb_p50_ms: float | None = None
@@ -215,12 +219,16 @@ def proxied(bench: Bench, row: Row, port: int, pid: int) -> Row:
     before_kb, office_s = rss_kb(pid), cpu_s(office)
     requests = bench.load(port, "requests", options.requests, 4)
     marks.append(cpu_s(relaying))
+    connects = bench.load(port, "connects", options.requests, 4)
+    marks.append(cpu_s(relaying))
     fill(row, streams, requests, bench.load(port, "requests", ALONE, 1))
+    row.failed += connects["failed"]
     row.event_us = (marks[1] - marks[0]) / max(1, streams["done"]) * 1e6
     row.request_us = (marks[2] - marks[1]) / max(1, requests["done"]) * 1e6
+    row.connect_us = (marks[3] - marks[2]) / max(1, connects["done"]) * 1e6
     row.grown_kb = rss_kb(pid) - before_kb
     if office:
-        row.office_us = (cpu_s(office) - office_s) / max(1, requests["done"]) * 1e6
+        row.office_us = (cpu_s(office) - office_s) / max(1, requests["done"] + connects["done"] + ALONE) * 1e6
     row.stream_kb = memory(bench, row, port, relaying) if options.open else None
     return row
 
@@ -279,15 +287,24 @@ def ratios(rows: list[Row]) -> str:
 
 def shown(rows: list[Row]) -> str:
     bare = next((row for row in rows if row.name == "bare"), None)
-    columns = ("event_us", "request_us", "office_us", "delay_p99_ms", "ttfb_p50_ms", "stream_kb", "grown_kb")
-    lines = [f"{'':12}" + "".join(f"{column:>14}" for column in columns) + f"{'x event':>9}{'x request':>11}  failed"]
+    columns = (
+        "event_us",
+        "request_us",
+        "connect_us",
+        "office_us",
+        "delay_p99_ms",
+        "ttfb_p50_ms",
+        "stream_kb",
+        "grown_kb",
+    )
+    lines = [f"{'':12}" + "".join(f"{column:>13}" for column in columns) + f"{'x event':>9}{'x request':>11}  failed"]
     for row in rows:
         cells = [getattr(row, column) for column in columns]
         ratios = [
             ours / theirs if ours and theirs else None
             for ours, theirs in ((row.event_us, bare and bare.event_us), (row.request_us, bare and bare.request_us))
         ]
-        line = f"{row.name:12}" + "".join(f"{'-' if cell is None else format(cell, '.2f'):>14}" for cell in cells)
+        line = f"{row.name:12}" + "".join(f"{'-' if cell is None else format(cell, '.2f'):>13}" for cell in cells)
         lines.append(
             line + "".join(f"{'-' if r is None else format(r, '.2f'):>10}" for r in ratios) + f"{row.failed:>8}"
         )
