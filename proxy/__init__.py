@@ -24,7 +24,7 @@ behind it families, each of which uses, in its own line, itself alone: families 
     files       loading memory policy
     shells      client counting guard head idle interpreter line pulse reading relay transport | exporters
     office      | office
-    life        auditing editing endings exchange fleet lookout parting parts passing rooms servertiming
+    life        auditing editing endings exchange fleet household lookout parting parts passing rooms servertiming
     root        app
     commands    | cli
     start       __main__

@@ -6,9 +6,8 @@
 import asyncio
 import json
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -22,35 +21,23 @@ from proxy.admission.door import Door
 from proxy.admission.limits import Limits
 from proxy.admission.names import Listed
 from proxy.auditing import Auditing
-from proxy.client import Client, Headers, Receive, Scope, Send
+from proxy.client import Client, Receive, Scope, Send
 from proxy.clock import Clock
-from proxy.config import Settings, Timeouts, Upstream
+from proxy.config import Settings, Upstream
 from proxy.counting import Furniture
-from proxy.editing import Editing, askings
-from proxy.errors import BadRequest, Draining, ProxyError
+from proxy.editing import askings
+from proxy.errors import Draining
 from proxy.exchange import Exchange
 from proxy.fleet import Engine, Fleet, Together
+from proxy.household import Household
 from proxy.lookout import Lookout, look
 from proxy.memory import keep, recall, spell
 from proxy.messages import EngineState, Message, Pulse
 from proxy.parting import ASK_S, Parting
-from proxy.parts import Permit
 from proxy.policy import reloaded, rules, tenants
-from proxy.reading import Reading
-from proxy.records import RequestFacts
-from proxy.relay import Answer, Body, Relay
-from proxy.rooms import Passage, Request, Rooms
-from proxy.tap import HELD_READS, Hearing, Tap
-from proxy.timeline import Recorder
+from proxy.relay import Relay
 from proxy.tokens.exact import Question
-from proxy.wire import errors, ids
-from proxy.wire.asking import ask, wanted
-from proxy.wire.caps import cap_output, heeds
-from proxy.wire.dialects import reader_for
-from proxy.wire.framing import framing_for, media_type, streams
-from proxy.wire.listening import PromptIds
-from proxy.wire.request import read_facts
-from proxy.wire.routes import Route, classify
+from proxy.wire.caps import heeds
 
 UPLOADS = ("audio", "image", "other")
 """Kinds of inference whose bodies may be files."""
@@ -77,13 +64,8 @@ class DataApp:
         self.clock = clock
         self.draining = False
         self.door = Door(clock, Limits(rules(settings)))
-        self._tenants = tenants(settings)
-        self._askings = askings(settings)
-        self._spells = "token_ids" in self._askings
-        self._furniture = Furniture(settings.tokens, spells=self._spells)
+        self._furniture = Furniture(settings.tokens, spells="token_ids" in askings(settings))
         self.auditing = Auditing(settings.prefixes, self._furniture.encode, self._furniture.executor)
-        self._reading = Reading()
-        self._editing = Editing(clock.now_ns, timing=settings.server_timing)
         self._keeper = ThreadPoolExecutor(1, thread_name_prefix="phasegate-keep")  # the last word is written last
         self._relay = Relay(transport)
         self._send = send
@@ -99,7 +81,8 @@ class DataApp:
         self._idle = asyncio.Event()
         self._idle.set()
         self._parting = Parting(self.auditing, send, _fault)
-        self._rooms = self._build_rooms()
+        self._household = Household(settings, tenants(settings), self.door, self.auditing, clock.now_ns)
+        self._rooms = self._household.rooms(self._parting, _fault)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
@@ -142,7 +125,7 @@ class DataApp:
         """Other limits and keys from now on, and nothing else; what runs goes on. Raises ConfigError and changes
         nothing."""
         ruled, known = rules(settings), tenants(settings)
-        self.settings, self._tenants = reloaded(self.settings, settings), known
+        self.settings, self._household.tenants = reloaded(self.settings, settings), known
         self.door.replace(ruled)
 
     def remember(self) -> None:
@@ -204,135 +187,6 @@ class DataApp:
         engine = Engine(upstream, self._relay, door, self._furniture.desk(ask, known), configured)
         return engine
 
-    def _build_rooms(self) -> Rooms:
-        return Rooms(
-            classify=_classify,
-            authorize=self._authorize,
-            buffers=_buffers,
-            read=self._read,
-            prepare=self._prepare,
-            timeouts=self._timeouts,
-            acquaint=self._acquaint,
-            tap=self._tap,
-            reply=self._reply,
-            refuse=_refuse,
-            leave=self._parting.leave,
-            fault=_fault,
-        )
-
-    # --- the rooms, as exchanges know them ---
-
-    def _authorize(self, client: Client, facts: RequestFacts) -> str | None:
-        # A browser asks leave before it may send a key (Fetch, 3.3.5): preflights have none.
-        return None if client.preflight else self._tenants.authorize(client.headers, client.address, facts)
-
-    async def _read(self, facts: RequestFacts, content_type: str, body: bytes) -> RequestFacts:
-        return await self._reading.work(body, partial(_read, facts, content_type, body, self.door.looks_closely))
-
-    async def _prepare(
-        self, engine: Engine, facts: RequestFacts, client: Client, id: str, body: Body, permit: Permit
-    ) -> Request:
-        outgoing = headers.to_engine(
-            client.headers,
-            authority=engine.authority,
-            request_id=id,
-            identity=facts.route == "inference",
-            key=engine.key,
-            keyless=self._tenants.on,
-        )
-        if not isinstance(body, bytes):
-            return Request(outgoing, body)
-        asks = wanted(self._askings, engine.kind, facts) if engine.bears_splice else ()
-        if permit.output_cap is None and not asks:
-            return Request(outgoing, body)
-        edited = partial(_edited, engine.kind, facts, outgoing, body, permit.output_cap, asks)
-        return await self._reading.work(body, edited)
-
-    def _timeouts(self, facts: RequestFacts) -> Timeouts:
-        limits = self.settings.timeouts
-        # A pull or a create works for minutes between two lines: the limits are made for answers.
-        if facts.route != "manage":
-            return limits
-        return Timeouts(body_s=limits.body_s, connect_s=limits.connect_s, first_byte_s=0, idle_s=0)
-
-    async def _acquaint(self, engine: Engine, facts: RequestFacts, hearing: Hearing) -> Sequence[int] | None:
-        if facts.prompt is None:
-            return None
-        spelling = hearing.news()
-        if spelling and not (self._spells and ids.asks(engine.kind, facts)):
-            spelling = b""
-        return await self.auditing.acquaint(engine, facts.prompt, spelling)
-
-    def _tap(
-        self, answer: Answer, request: Request, facts: RequestFacts, recorder: Recorder, hearing: Hearing
-    ) -> Passage:
-        content_type = _header(answer.headers, b"content-type")
-        framing = framing_for(content_type, self.settings.event_limit_bytes)
-        reader = reader_for(facts, content_type, answer.status)
-        if "token_ids" in request.asked:
-            reader = PromptIds(reader, hearing.spell)
-        encoding = _header(answer.headers, b"content-encoding")
-        hear = hearing.hear if facts.prompt is not None else None
-        hold = 1 if self._editing.timing else HELD_READS  # what a stream's end tells its client must be known by then
-        tap = Tap(recorder, framing, reader, encoding, hear, hold=hold)
-        edit = self._editing.filter(request.asked, answer.status, content_type, encoding, facts, recorder)
-        return Passage(tap, streams(content_type), edit)
-
-    def _reply(self, answer: Answer, passage: Passage, recorder: Recorder, id: str, quota: Headers) -> Headers:
-        if self._editing.timing and not passage.streamed:
-            quota = [*quota, self._editing.header(recorder)]
-        return headers.to_client(answer.headers, request_id=id, resized=passage.filter is not None, also=quota)
-
-
-def _edited(
-    kind: str, facts: RequestFacts, outgoing: Headers, body: bytes, cap: tuple[int, str] | None, asks: tuple[str, ...]
-) -> Request:
-    """The client's body under its limits, and asking for what it may be asked for beside the client."""
-    own = body if cap is None else _capped(kind, facts, body, *cap)
-    spliced, asked = ask(own, asks)
-    return Request(outgoing, spliced, own if asked else None, asked)
-
-
-def _capped(kind: str, facts: RequestFacts, body: bytes, tokens: int, rule: str) -> bytes:
-    capped = cap_output(facts, body, tokens, kind)
-    if capped is None:
-        raise BadRequest(
-            f"Rule {rule}: output tokens are limited to {tokens:,}, and that cannot be written into this body; ask on "
-            "one of the usual routes, in plain JSON, and set `max_tokens`, or what the route calls it, once."
-        )
-    return capped
-
-
-def _classify(method: str, path: str) -> RequestFacts:
-    route = classify(method, path)
-    return RequestFacts(*route)
-
-
-def _read(facts: RequestFacts, content_type: str, body: bytes, closely: bool) -> RequestFacts:
-    if not body:
-        return facts
-    found = read_facts(Route(facts.dialect, facts.kind, facts.route), content_type, body, closely=closely)
-    return found._replace(body_bytes=len(body)) if facts.route == "inference" else found
-
-
-def _buffers(facts: RequestFacts, content_type: str) -> bool:
-    """Bodies that are read: those of inference, which are JSON whatever their type says (curl -d names none), save that
-    audio, images and what nobody knows may be uploads."""
-    file = media_type(content_type).startswith(("multipart/", "audio/", "image/", "application/octet"))
-    return facts.route == "inference" and not (file and facts.kind in UPLOADS)
-
-
-def _refuse(
-    error: ProxyError, facts: RequestFacts, client: Client, id: str, quota: Headers
-) -> tuple[int, Headers, bytes]:
-    status, ours, body = errors.render(facts.dialect, error)
-    ours += [(headers.REQUEST_ID, id.encode("ascii")), (b"x-phasegate-outcome", error.outcome.encode("ascii")), *quota]
-    origin = client.header(b"origin")
-    if origin is not None:
-        # A page that may read the engine's answers may read why there is none.
-        ours += [(b"access-control-allow-origin", origin), (b"vary", b"origin")]
-    return status, ours, body
-
 
 def _tell(engine: Engine) -> None:
     if engine.answers:
@@ -350,13 +204,6 @@ def _fault(id: str, bug: BaseException) -> None:
         places.append(f"{trace.tb_frame.f_code.co_filename.rpartition('/')[2]}:{trace.tb_lineno}")
         trace = trace.tb_next
     log.error("proxy_fault", request=id, error=type(bug).__name__, at=" < ".join(reversed(places)))
-
-
-def _header(pairs: Headers, name: bytes) -> str:
-    for key, value in pairs:
-        if key.lower() == name:
-            return value.decode("latin-1")
-    return ""
 
 
 def _new_id() -> str:

@@ -10,6 +10,7 @@ import asyncio
 import cProfile
 import signal
 import sys
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -22,11 +23,8 @@ from proxy.client import Client
 from proxy.clock import SystemClock
 from proxy.config import Prefixes, Settings, Tokens, Upstream
 from proxy.interpreter import calm
-from proxy.records import RequestFacts
-from proxy.relay import Answer, Relay
-from proxy.rooms import Passage, Request
-from proxy.tap import Hearing, Tap
-from proxy.timeline import Recorder
+from proxy.relay import Relay
+from proxy.tap import Tap
 from proxy.transport import Wire
 
 
@@ -45,13 +43,11 @@ class Untapped(Tap):
     def close(self, t: int) -> None: ...
 
 
-class Blind(DataApp):
+def blinded(app: DataApp) -> DataApp:
     """Answers are relayed, and edited, unread."""
-
-    def _tap(
-        self, answer: Answer, request: Request, facts: RequestFacts, recorder: Recorder, hearing: Hearing
-    ) -> Passage:
-        return super()._tap(answer, request, facts, recorder, hearing)._replace(tap=Untapped())
+    tap = app._rooms.tap
+    app._rooms = replace(app._rooms, tap=lambda *said: tap(*said)._replace(tap=Untapped()))
+    return app
 
 
 class WireOnly:
@@ -82,8 +78,8 @@ def application(engine: str, part: str) -> Any:
     settings = Settings(
         upstream=(Upstream(url=engine, kind="openai"),), tokens=Tokens(count=rooms), prefixes=Prefixes(audit=rooms)
     )
-    kind = Blind if part == "untapped" else DataApp
-    return kind(settings, clock=SystemClock(), transport=Wire(), send=lambda _: None)
+    app = DataApp(settings, clock=SystemClock(), transport=Wire(), send=lambda _: None)
+    return blinded(app) if part == "untapped" else app
 
 
 async def main(port: int, engine: str, part: str) -> None:

@@ -5,10 +5,12 @@
 """
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from proxy.admission.keyring import Keyring
 from proxy.app import DataApp
 from proxy.config import Settings
 from proxy.headers import Pair
@@ -133,3 +135,10 @@ class House:
     def _told(self, message: Message) -> None:
         if isinstance(message, Finished):
             self.records.append(message)
+
+
+def keys(tmp_path: Path) -> dict[str, Any]:
+    """Settings with one tenant, whose key is `pg-ours`."""
+    file = tmp_path / "keys.json"
+    file.write_text(Keyring("salt").add("team", "pg-ours", "id", "2026-11-29").dumps(), "utf-8")
+    return {"tenants": {"keys_file": str(file)}}
