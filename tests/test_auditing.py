@@ -226,7 +226,7 @@ def test_a_long_answer_is_tokenised_off_the_loop_and_its_record_leaves_once_befo
 
         loop.run_in_executor = watched  # type: ignore[method-assign, assignment]
         house = House(loop, stream((10, chunk(text)), (20, chunk(finish="stop")), (21, DONE)))
-        own = house.app.auditing = Auditing(Prefixes(), encode, ThreadPoolExecutor(1))
+        own = house.app._household._auditing = Auditing(Prefixes(), encode, ThreadPoolExecutor(1))
         own.attach(house.app.fleet.engines[0])
         for _ in range(2):
             await house.ask(simple_request(LONG_PROMPT))

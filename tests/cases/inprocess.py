@@ -6,7 +6,7 @@ import dataclasses
 import io
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
@@ -66,12 +66,19 @@ class _Listening(Recorder):
 class HeardApp(DataApp):
     """The data process, with an ear at the recorder of each exchange."""
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._rooms = dataclasses.replace(self._rooms, tap=partial(_overheard, self._rooms.tap))
+
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         _HEARD.set(Heard())
         await super().__call__(scope, receive, send)
 
-    def _tap(self, answer: Any, request: Any, facts: Any, recorder: Recorder, hearing: Any) -> Passage:
-        return super()._tap(answer, request, facts, _Listening(recorder, heard_now()), hearing)
+
+def _overheard(
+    tap: Callable[..., Passage], answer: Any, request: Any, facts: Any, recorder: Recorder, hearing: Any
+) -> Passage:
+    return tap(answer, request, facts, _Listening(recorder, heard_now()), hearing)
 
 
 def heard_now() -> Heard:
