@@ -349,6 +349,9 @@ class Evidence(NamedTuple):
     """Exchanges of the same runner that were in flight when this one was dispatched."""
     contended_ns: int = 0
     """How long after dispatch, at most, all slots of the runner were taken by others."""
+    busy_ns: int = 0
+    """How long after dispatch, at most, one of those ahead was still in flight: with a slot free too, a runner takes
+    new work only between two batches."""
     others_done_ns: int | None = None
     """From dispatch until the last exchange of another runner that was then in flight had ended; None: there was
     none."""

@@ -386,6 +386,7 @@ EVIDENCE = (
     Evidence(slots=2),
     Evidence(ahead=3, slots=2, contended_ns=90 * MS),
     Evidence(ahead=3, contended_ns=90 * MS),
+    Evidence(ahead=1, slots=2, busy_ns=900 * MS),
     Evidence(others_done_ns=100 * MS, swapped=True),
     Evidence(others_done_ns=100 * MS),
 )

@@ -2,12 +2,15 @@
 
 Builds before b9417 send headers with the first token. Nothing need know the build: the queue is what comes before the
 head, and at most what the first token leaves beside the reported prompt time.
+
+The queue ends when a slot begins the prompt. The front end (2 to 40 ms) works while others have the loop, and lies in
+it: neither a head nor `timings` tell the two apart. So it is with a stream and without one.
 """
 
 from proxy.attribution import joint
 from proxy.attribution.bill import Bill
 from proxy.attribution.seen import starts
-from proxy.attribution.slots import part, prompt_tokens
+from proxy.attribution.slots import prompt_tokens, usual_ns
 from proxy.records import Class, EngineReport, Finished, Timeline
 
 TIMINGS = "llamacpp.timings"
@@ -15,6 +18,9 @@ HEAD = "llamacpp.head"
 
 HEAD_ERROR_NS = 5_000_000
 """Header time against the end of the queue: median 0.3 ms, worst 4.7 ms."""
+
+LEFT_ERROR_NS = 10_000_000
+"""What `timings` leave of an answer that is no stream, against the start of the prompt: its way to us is in it too."""
 
 TOGETHER_NS = 2_000_000
 """Head and first token closer than this: an old build, or a prompt so short that the two cannot be told apart."""
@@ -58,11 +64,14 @@ def by_clock(finished: Finished, bill: Bill) -> None:
 
 
 def _residual(finished: Finished, bill: Bill) -> None:
-    """No stream: the head comes with the body. What is left is a wait for a slot, whoever had it, or front end."""
-    wait = part(finished.evidence, bill.left, tokens=prompt_tokens(finished)).waited()
-    error = max(2 * HEAD_ERROR_NS, wait.doubt_ns)
-    bill.take("queue", wait.queue_ns, wait.klass, TIMINGS, error)
-    bill.take("frontend", wait.frontend_ns, wait.klass, TIMINGS, error)
+    """No stream: the head comes with the body, and the queue is what `timings` leave. What neither a front end takes
+    nor those ahead explain is a wait for somebody who does not come through us: a guess."""
+    joint.delivery(finished, bill)
+    strange = bill.left - finished.evidence.busy_ns
+    if strange > usual_ns(prompt_tokens(finished)):
+        bill.take("queue", bill.left, Class.INFERRED, TIMINGS, strange)
+    else:
+        bill.take("queue", bill.left, Class.DERIVED, TIMINGS, LEFT_ERROR_NS)
 
 
 def _together(line: Timeline) -> bool:

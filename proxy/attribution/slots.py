@@ -1,4 +1,9 @@
-"""Engines that work in slots: when a residual was waiting, and when it was the engine's own work."""
+"""Engines that work in slots: when a residual was waiting, and when it was the engine's own work.
+
+Waiting is for a slot, and with a slot free for the batch that others' work is in: all slots share one loop, which takes
+new work between two batches only (llama-server: up to 2,048 tokens of a prompt are one). Both last no longer than those
+ahead are in flight.
+"""
 
 from typing import NamedTuple
 
@@ -21,7 +26,8 @@ class Residual(NamedTuple):
     frontend_ns: int
     klass: Class
     doubt_ns: int = 0
-    """How much of either may be the other: a wait for somebody who does not come through us is not seen."""
+    """How much of either may be the other: a wait for somebody who does not come through us is not seen, nor is a front
+    end that works while others have the loop."""
     strange_ns: int = 0
     """What neither those whom we see nor any front end explains."""
 
@@ -33,20 +39,28 @@ class Residual(NamedTuple):
 
 
 def part(evidence: Evidence, residual_ns: int, before_ns: int = 0, tokens: int = 0, *, cut: bool = False) -> Residual:
-    """Waiting only while every slot of the runner was taken by others, which starts to count at dispatch.
+    """Waiting while every slot of the runner was taken by others, which starts to count at dispatch; and while others
+    were at work beside a free slot, where it is more than a front end takes.
 
     `before_ns`: what passed between dispatch and the residual (a load). `tokens`: of the prompt. `cut`: it did not fit,
     and a front end may have rendered it many times over. With the number of slots unknown, waiting behind others is
     inferred.
     """
     klass = Class.INFERRED if evidence.slots is None and evidence.ahead else Class.DERIVED
-    queue = 0
-    if evidence.ahead >= (evidence.slots or 1):
-        queue = min(residual_ns, max(evidence.contended_ns - before_ns, 0))
-    rest, length_ns = residual_ns - queue, tokens * TOKEN_NS
-    if rest > LONGEST_NS + length_ns and not cut:
-        return Residual(queue, 0, klass, strange_ns=rest)
-    return Residual(queue, rest, klass, rest if rest > USUAL_NS + length_ns else 0)
+    taken_ns = evidence.contended_ns if evidence.ahead >= (evidence.slots or 1) else 0
+    usual = usual_ns(tokens)
+    queue = for_slot = min(residual_ns, max(taken_ns - before_ns, 0))
+    if residual_ns - queue > usual and not cut:
+        queue = max(queue, min(residual_ns, evidence.busy_ns - before_ns))
+    rest, doubt = residual_ns - queue, min(queue - for_slot, usual)
+    if rest > LONGEST_NS + tokens * TOKEN_NS and not cut:
+        return Residual(queue, 0, klass, doubt, strange_ns=rest)
+    return Residual(queue, rest, klass, rest if rest > usual else doubt)
+
+
+def usual_ns(tokens: int) -> int:
+    """What a front end takes at most, as a rule, with a prompt of so many tokens."""
+    return USUAL_NS + tokens * TOKEN_NS
 
 
 def prompt_tokens(finished: Finished) -> int:

@@ -31,6 +31,8 @@ class _Flight:
     ahead_left: int = 0
     freed: int | None = None
     """When fewer of those ahead were left than there are slots."""
+    cleared: int | None = None
+    """When none of those ahead was left."""
     others_left: int = 0
     others_done: int | None = None
     rivals: frozenset[str] = frozenset()
@@ -73,7 +75,7 @@ class InFlight:
         others = [other for other in busy if other.runner != flight.runner]
         flight.place, flight.dispatched = self._next, t
         flight.ahead = flight.ahead_left = ahead
-        flight.freed, flight.others_done = None, None
+        flight.freed, flight.cleared, flight.others_done = None, None, None
         flight.others_left = len(others)
         flight.rivals = frozenset(other.model or "" for other in others)
         same_weights = all(other.runner.weights == flight.runner.weights for other in others)
@@ -101,7 +103,8 @@ class InFlight:
                 _saw_end(other, flight, t, slots)
         return self.runners.evidence(flight.runner)._replace(
             ahead=flight.ahead,
-            contended_ns=_contended(flight, t, slots),
+            contended_ns=_lasted(flight, flight.freed, t) if flight.ahead >= slots else 0,
+            busy_ns=_lasted(flight, flight.cleared, t) if flight.ahead else 0,
             others_done_ns=_since(flight, flight.others_done),
             swapped=flight.swapped,
         )
@@ -136,16 +139,17 @@ def _saw_end(flight: _Flight, ended: _Flight, t: int, slots: int) -> None:
         flight.ahead_left -= 1
         if flight.freed is None and flight.ahead_left < slots:
             flight.freed = t
+        if not flight.ahead_left:
+            flight.cleared = t
     if ended.runner != flight.runner:
         flight.others_left -= 1
         if not flight.others_left:
             flight.others_done = t
 
 
-def _contended(flight: _Flight, t: int, slots: int) -> int:
-    if flight.ahead < slots:
-        return 0
-    return (t if flight.freed is None else flight.freed) - flight.dispatched
+def _lasted(flight: _Flight, until: int | None, t: int) -> int:
+    """From dispatch until that moment, or the end `t` where it never came."""
+    return (t if until is None else until) - flight.dispatched
 
 
 def _since(flight: _Flight, mark: int | None) -> int | None:

@@ -58,7 +58,7 @@ def finished(
     prompts: int = 1,
     **evidence: Any,
 ) -> Finished:
-    for name in ("contended", "others_done"):
+    for name in ("contended", "busy", "others_done"):
         if name in evidence:
             evidence[f"{name}_ns"] = ms(evidence.pop(name))
     return Finished(

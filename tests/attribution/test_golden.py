@@ -39,7 +39,11 @@ def test_ollama_native_waits_are_true_to_3_ms(slots: int, given: bool) -> None:
         assert seconds(breakdown, "prefill") == pytest.approx(row["report"]["prompt_eval_duration"] / 1e9, abs=1e-9)
         assert seconds(breakdown, "decode") == pytest.approx(row["report"]["eval_duration"] / 1e9, abs=1e-9)
         assert breakdown.findings == ()
-        assert ("queue" in names(breakdown)) <= (done.evidence.ahead >= slots or not given)
+        assert ("queue" in names(breakdown)) <= (done.evidence.ahead > 0 or not given)
+        if done.evidence.ahead == 0:
+            assert seconds(breakdown, "frontend") < 0.05
+        elif given:
+            assert seconds(breakdown, "frontend") < 0.15, "a wait for others' batches"
     assert len(errors) >= 35
     assert p95(errors) <= 0.003
 
@@ -76,8 +80,7 @@ def test_llamacpp_queue_is_true_to_10_ms_on_streams() -> None:
             errors.append(abs(seconds(breakdown, "queue") - row["truth"]["queue_s"]))
             rests.append(seconds(breakdown, "step_wait", "delivery", "unattributed"))
         else:
-            wait = seconds(breakdown, "queue", "frontend")
-            assert wait == pytest.approx(row["truth"]["queue_s"], abs=0.01)
+            assert seconds(breakdown, "queue") == pytest.approx(row["truth"]["queue_s"], abs=0.001)
         assert breakdown.findings == ()
     assert len(errors) >= 30
     assert p95(errors) <= 0.010

@@ -1,3 +1,7 @@
+from typing import Any
+
+import pytest
+
 from proxy.attribution.ladder import attribute
 from proxy.records import Class, Usage
 from tests.attribution.made import finished, line, phases, report, split
@@ -23,26 +27,44 @@ def test_old_builds_send_their_head_with_the_first_token() -> None:
     assert (queue.ns, queue.source) == (90_000_000, "llamacpp.timings")
 
 
-def test_a_body_that_is_no_stream_leaves_a_residual() -> None:
-    free = split("llamacpp", line(1000, head=999), SAID, slots=2, ahead=1)
-    assert phases(free) == {"frontend": 100, "prefill": 400, "decode": 500}
-    taken = split("llamacpp", line(1000, head=999), SAID, slots=1, ahead=1, contended=80)
-    assert phases(taken) == {"queue": 80, "frontend": 20, "prefill": 400, "decode": 500}
+@pytest.mark.parametrize(
+    ("waited", "evidence"),
+    [
+        (460, {"slots": 2, "ahead": 1, "busy": 4000}),  # beside a free slot, for the batch of another's prompt
+        (460, {"slots": 1, "ahead": 1, "contended": 455, "busy": 455}),
+        (460, {"slots": None, "ahead": 1, "busy": 500}),
+        (80, {"slots": 2, "ahead": 1, "busy": 4000}),
+        (20, {"slots": 2}),
+    ],
+    ids=["free_slot", "slots_taken", "slots_unknown", "below_100_ms", "alone"],
+)
+def test_a_wait_has_the_same_name_and_class_with_a_stream_and_without(waited: float, evidence: dict[str, Any]) -> None:
+    whole = finished("llamacpp", line(waited + 901, last_byte=waited + 900), SAID, **evidence)
+    stream = line(waited + 901, head=waited, first_token=waited + 400, last_token=waited + 900)
+    for done in (whole, finished("llamacpp", stream, SAID, **evidence)):
+        assert phases(attribute(done)) == {"queue": waited, "prefill": 400, "decode": 500, "delivery": 1}
+        (queue,) = [phase for phase in attribute(done).phases if phase.name == "queue"]
+        assert queue.klass is Class.DERIVED
+        assert queue.error_ns is not None
+        assert queue.error_ns <= 10_000_000
 
 
-def test_seconds_that_no_front_end_takes_were_a_wait_for_somebody_whom_we_do_not_see() -> None:
+def test_what_no_front_end_takes_was_a_wait_for_somebody_whom_we_do_not_see() -> None:
     done = finished("llamacpp", line(3000, head=2999), SAID, slots=1)
     assert phases(attribute(done)) == {"queue": 2100, "prefill": 400, "decode": 500}
-    (queue,) = [phase for phase in attribute(done).phases if phase.name == "queue"]
-    assert (queue.klass, queue.error_ns) == (Class.INFERRED, 2_100_000_000)
-    half = finished("llamacpp", line(1400, head=1399), SAID, slots=1)
-    (frontend,) = [phase for phase in attribute(half).phases if phase.name == "frontend"]
-    assert (frontend.klass, frontend.error_ns) == (Class.DERIVED, 500_000_000)
+    for waited, busy, error in ((2100, 0, 2100), (500, 0, 500), (500, 300, 200)):
+        done = finished("llamacpp", line(900 + waited), SAID, slots=2, ahead=1, busy=busy)
+        (queue,) = [phase for phase in attribute(done).phases if phase.name == "queue"]
+        assert (queue.klass, queue.error_ns) == (Class.INFERRED, error * 1_000_000)
+    tokens = finished("llamacpp", line(1400), SAID, Usage(20_000, 50), slots=1)
+    (queue,) = [phase for phase in attribute(tokens).phases if phase.name == "queue"]
+    assert queue.klass is Class.DERIVED
 
 
 def test_a_stream_that_was_held_back_is_as_good_as_none() -> None:
     at_once = line(3000, head=2990, first_token=2990, token_events=50)
-    assert phases(split("llamacpp", at_once, SAID, Usage(5, 50))) == {"queue": 2100, "prefill": 400, "decode": 500}
+    found = phases(split("llamacpp", at_once, SAID, Usage(5, 50)))
+    assert found == {"queue": 2090, "prefill": 400, "decode": 500, "delivery": 10}
     assert phases(split("llamacpp", at_once, None, Usage(5, 50))) == {"engine": 2990, "delivery": 10}
     after_its_head = at_once._replace(head_ns=90_000_000)
     found = phases(split("llamacpp", after_its_head, SAID, Usage(5, 50)))
@@ -75,4 +97,4 @@ def test_without_timings_one_event_hides_the_end_of_prefill() -> None:
 
 def test_without_a_head_nothing_is_split() -> None:
     found = phases(split("llamacpp", line(1000, head=None, first_token=990, last_token=995), SAID))
-    assert found == {"frontend": 100, "prefill": 400, "decode": 500}
+    assert found == {"queue": 95, "prefill": 400, "decode": 500, "delivery": 5}

@@ -37,6 +37,7 @@ def test_all_slots_are_taken_until_fewer_than_slots_of_those_ahead_are_left() ->
     it.ended("c", 30 * MS)
     evidence = it.ended("x", 40 * MS)
     assert (evidence.ahead, evidence.contended_ns, evidence.slots) == (3, (20 - 3) * MS, 2)
+    assert evidence.busy_ns == (30 - 3) * MS
 
 
 def test_an_exchange_that_leaves_before_a_slot_is_free_was_contended_all_along() -> None:
@@ -52,8 +53,17 @@ def test_a_free_slot_is_not_contended() -> None:
     sent(it, "a", 0)
     sent(it, "x", 5)
     it.ended("a", 10 * MS)
+    sent(it, "later", 7)
     evidence = it.ended("x", 20 * MS)
     assert (evidence.ahead, evidence.contended_ns) == (1, 0)
+    assert evidence.busy_ns == 5 * MS, "who came later was not ahead"
+
+
+def test_an_engine_is_busy_with_those_ahead_till_the_end_where_they_stay() -> None:
+    it = table(4)
+    sent(it, "a", 0)
+    sent(it, "x", 5)
+    assert it.ended("x", 20 * MS).busy_ns == 15 * MS
 
 
 def test_other_models_do_not_take_slots() -> None:

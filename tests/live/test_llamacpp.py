@@ -122,6 +122,25 @@ def test_queue_of_streams_is_true_to_10_ms(run: Run) -> None:
     assert compare.percentile(errors, 0.95) <= 0.010
 
 
+def test_queue_without_a_stream_is_true_to_20_ms(run: Run) -> None:
+    whole = [id for id, heard in run.heard.items() if not heard.ask.streams]
+    errors = [phase(run.records[id], "queue") - (run.tasks[id].start_ns - run.heard[id].sent_ns) / 1e9 for id in whole]
+    print("queue error p50, p95, max", *(f"{compare.percentile(errors, p) * 1e3:.2f}" for p in (0.5, 0.95, 1)), "ms")
+    assert compare.percentile(errors, 0.95) <= 0.020
+
+
+@pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
+def test_beside_a_free_slot_a_wait_for_anothers_batch_is_queue(proxy: Phasegate, stream: bool) -> None:
+    rng, name = random.Random(), f"beside-{stream}-{time.monotonic_ns()}"
+    long = Ask(f"{name}-long", "/completion", {"prompt": load.prompt(rng, 2500), "n_predict": 2, "stream": True})
+    short = {"prompt": load.prompt(rng, 8), "n_predict": 2, "stream": stream}
+    load.run(proxy.url, [long, Ask(name, "/completion", short, after_s=0.3)])
+    waited = compare.records(proxy, [name])[name]["phases"]["queue"]
+    assert waited["s"] > 0.2, "the long prompt was read too soon to be waited for"
+    assert waited["class"] == "derived"
+    assert waited["error_s"] <= 0.010
+
+
 def test_prefill_and_decode_are_the_engines_own(run: Run) -> None:
     for id, record in run.records.items():
         timings = run.heard[id].last("timings")
