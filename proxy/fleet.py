@@ -12,7 +12,7 @@ from dataclasses import replace
 import httpx
 
 from proxy.config import Upstream
-from proxy.engines.fingerprint import Fingerprint
+from proxy.engines.fingerprint import LOADS, Fingerprint
 from proxy.engines.inflight import InFlight
 from proxy.engines.runners import Runners
 from proxy.errors import EngineUnreachable, ProxyError, UnknownModel
@@ -92,7 +92,11 @@ class Engine:
                 self.answers = False  # at once: until somebody has looked, a burst would run into it
             self.on_trouble()
             raise
-        self.answers = True
+        if method == "POST" and (answer.status < 500 or (answer.status == LOADS and self.kind == "llamacpp")):
+            answers = answer.status < 500  # pages prove nothing: some are there before the model is
+            if not (answers and self.answers):
+                self.on_trouble()  # it comes or goes: it may be another one by now
+            self.answers = answers
         return answer
 
     async def fetch(

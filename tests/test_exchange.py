@@ -430,7 +430,8 @@ def test_the_first_token_is_told_once() -> None:
 def test_an_engine_that_breaks_off_is_looked_at_again(ending: Any, troubles: int) -> None:
     async def main(loop: VirtualLoop) -> int:
         house, told = House(loop, replace(WHOLE, ending=ending)), []
-        house.app.fleet.engines[0].on_trouble = lambda: told.append(1)
+        (engine,) = house.app.fleet.engines
+        engine.answers, engine.on_trouble = True, lambda: told.append(1)
         await house.ask(STREAM)
         return len(told)
 

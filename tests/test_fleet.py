@@ -424,7 +424,37 @@ def test_an_exchange_tells_whether_its_engine_answers() -> None:
         assert engine.answers
         return troubles
 
-    assert run(main) == ["one"]
+    assert run(main) == ["one", "one"], "it is looked at when it goes, and when it is back"
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "status", "before", "after", "looked"),
+    [
+        ("llamacpp", "/completion", 503, True, False, True),  # it loads its model
+        ("llamacpp", "/completion", 503, False, False, True),
+        ("llamacpp", "/completion", 500, False, False, False),
+        ("llamacpp", "/completion", 400, False, True, True),  # it is back, and may be another one
+        ("llamacpp", "/completion", 200, True, True, False),
+        ("ollama", "/api/chat", 503, True, True, False),  # its line is full
+        ("ollama", "/api/chat", 503, False, False, False),
+        ("llamacpp", "/slots", 503, True, True, False),  # none is free, and that was asked for
+        ("llamacpp", "/", 200, False, False, False),  # its own page is there while the model is not
+    ],
+)
+def test_what_an_answer_says_of_its_engine(
+    kind: str, path: str, status: int, before: bool, after: bool, looked: bool
+) -> None:
+    async def main(loop: VirtualLoop) -> list[str]:
+        house, engine = alone(loop, Script(status), kind=kind)
+        troubles: list[str] = []
+        engine.on_trouble = lambda: troubles.append(engine.name)
+        engine.answers = before
+        body = b"" if path in ("/", "/slots") else b"{}"
+        assert (await house.ask(simple_request(body, path))).status == status
+        assert engine.answers is after
+        return troubles
+
+    assert bool(run(main)) is looked
 
 
 def test_a_look_up_has_the_engines_key_and_gets_nothing_from_one_that_is_silent() -> None:

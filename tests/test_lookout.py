@@ -8,9 +8,10 @@ from structlog.testing import capture_logs
 
 from proxy.lookout import look
 from proxy.records import RequestFacts
+from tests.support.client import simple_request
 from tests.support.clock import START_NS, VirtualLoop, run
 from tests.support.house import House
-from tests.support.pages import DIGEST, Pages, ollama, serving, vllm
+from tests.support.pages import DIGEST, Pages, llamacpp, loading, ollama, serving, vllm
 from tests.support.script import NOT_FOUND, OK, Call, Read, Script
 
 TWO = [{"url": "http://one.test:1", "name": "one"}, {"url": "http://two.test:1", "name": "two"}]
@@ -98,6 +99,41 @@ def test_an_engine_that_goes_is_told_once_and_again_when_it_is_back() -> None:
         ("engine_silent", "warning", "one"),
         ("engine_answers", "info", "one"),
     ]
+
+
+def test_an_engine_that_loads_its_model_is_silent_and_is_told_with_what_it_is_when_it_has_done_so() -> None:
+    pages: Pages = {"one.test:1": llamacpp("a"), "two.test:1": vllm("b")}
+    logs = told(pages, {"one.test:1": loading()}, {"one.test:1": llamacpp("c", slots=3, version="b2")})
+    assert [(log["event"], log.get("version"), log.get("models")) for log in logs] == [
+        ("engine_silent", None, None),
+        ("engine_answers", "b2", "c"),
+    ]
+
+
+def test_a_restart_that_nobody_saw_is_seen_by_the_first_request_that_is_told_of_it() -> None:
+    pages: Pages = {"one.test:1": llamacpp("a")}
+
+    async def main(loop: VirtualLoop) -> list[tuple[bool | None, str | None, int | None]]:
+        house = House(
+            loop, serving({"one.test:1": {"/completion": loading()["/props"]}}), looks=serving(pages), upstream=TWO[:1]
+        )
+        (engine,) = house.app.fleet.engines
+        await house.app.lookout.look_at_all()
+        watching = asyncio.create_task(house.app.lookout.watch())
+        await asyncio.sleep(3)
+        pages["one.test:1"] = loading()
+        seen = [(engine.answers, engine.fingerprint.version, engine.fingerprint.slots)]
+        await house.ask(simple_request(b"{}", "/completion"))
+        seen.append((engine.answers, engine.fingerprint.version, engine.fingerprint.slots))
+        await asyncio.sleep(5)
+        seen.append((engine.answers, engine.fingerprint.version, engine.fingerprint.slots))
+        pages["one.test:1"] = llamacpp("a", slots=3)
+        await asyncio.sleep(2)
+        seen.append((engine.answers, engine.fingerprint.version, engine.fingerprint.slots))
+        watching.cancel()
+        return seen
+
+    assert run(main) == [(True, "b1", 2), (False, "b1", 2), (False, "b1", 2), (True, "b1", 3)]
 
 
 def test_a_look_tells_the_engine_what_it_is() -> None:

@@ -31,6 +31,10 @@ PROBES = ("/", "/api/version", "/version", "/v1/models", "/props", "/get_server_
 `/health_generate`: SGLang makes a token for it."""
 
 
+LOADS = 503
+"""What llama.cpp answers while it loads its model, and to a request that costs a model at no other time."""
+
+
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
     """What an engine is, as far as it says."""
@@ -46,7 +50,7 @@ class Fingerprint:
     digests: tuple[tuple[str, str], ...] = ()
     """Manifest digests by model. One digest is one model; one model's weights may still stand under two."""
     answers: bool = False
-    """Something that is no failing gateway answered at all."""
+    """Something that is no failing gateway answered at all, and has its model in memory."""
 
     @property
     def identity(self) -> tuple[str, str | None, int | None]:
@@ -75,7 +79,7 @@ def identify(answers: Answers) -> Fingerprint:
         digests=tuple(
             (name, digest) for entry in tagged if (name := word(entry.get("name"))) and (digest := _digest(entry))
         ),
-        answers=any(status < 500 for status, _, _ in answers.values()),
+        answers=any(status < 500 for status, _, _ in answers.values()) and not any(map(_loads, answers.values())),
     )
 
 
@@ -165,6 +169,12 @@ def _owners(said: Said) -> set[str | None]:
 
 def _digest(entry: dict[str, Any]) -> str | None:
     return word(entry.get("digest"))
+
+
+def _loads(reply: Reply) -> bool:
+    """llama.cpp's until its model is in memory. Some pages are there before, by build: its own, the list of models."""
+    status, _, body = reply
+    return status == LOADS and members(members(parsed(body)).get("error")).get("type") == "unavailable_error"
 
 
 def _body(answers: Answers, target: str) -> bytes:

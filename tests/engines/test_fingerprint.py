@@ -9,6 +9,7 @@ from proxy.messages import EngineState, Pulse
 from proxy.office.channel import encode
 
 GONE = (404, [], b"404 page not found")
+LOADING = b'{"error":{"message":"Loading model","type":"unavailable_error","code":503}}'
 
 
 def ok(body: object, *headers: tuple[bytes, bytes]) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
@@ -102,6 +103,9 @@ def test_one_sign_is_enough_where_it_is_its_own(kind: str, answers: Answers) -> 
         ({"/": (503, [], b"")}, False),
         ({"/": (502, [], b""), "/props": (401, [], b"")}, True),
         ({"/": GONE}, True),
+        ({"/": GONE, "/props": (503, [], LOADING)}, False),
+        ({**LLAMACPP, "/version": (503, [], LOADING)}, False),
+        ({"/": GONE, "/props": (503, [], b'{"error": "unavailable_error"}')}, True),
     ],
 )
 def test_any_answer_that_is_no_failing_gateway_is_an_answer(answers: Answers, alive: bool) -> None:

@@ -17,7 +17,7 @@ from tests.live import compare, load
 from tests.live.compare import Record, Task, phase
 from tests.live.conftest import Gate
 from tests.live.load import Ask, Heard
-from tests.live.processes import Engine, Phasegate, free_port, until
+from tests.live.processes import ENGINES, READY_S, Child, Engine, Phasegate, free_port, status, until
 from tests.live.steadiness import steadily
 from tests.support.imports import ROOT
 
@@ -230,10 +230,12 @@ def test_a_killed_engine_breaks_its_answers_off_and_is_known_again(need: Callabl
     finally:
         first.stop()
 
-    second = Engine("llamacpp", "--parallel", "1", port=port)
+    second = Child([str(ENGINES), "start", "llamacpp", str(port), "--parallel", "1"])
     try:
-        until(lambda: proxy.ready, NOTICED_S)
-        until(lambda: proxy.engines()[0]["slots"] == 1, 10, lambda: str(proxy.engines()))
+        until(lambda: asked_and_ready(proxy), NOTICED_S + READY_S["llamacpp"])
+        assert status(first.url + "/health") == 200, "it is loading its model"
+        until(lambda: proxy.engines()[0]["slots"] == 1, 5, lambda: str(proxy.engines()))
+        assert (proxy.engines()[0]["models"], bool(proxy.engines()[0]["version"])) == ([MODEL], True)
         again = httpx.post(
             proxy.url + "/completion",
             json={"prompt": "a", "n_predict": 2},
@@ -244,6 +246,13 @@ def test_a_killed_engine_breaks_its_answers_off_and_is_known_again(need: Callabl
         assert compare.records(proxy, ["again"])["again"]["outcome"] == "completed"
     finally:
         second.stop()
+
+
+def asked_and_ready(proxy: Phasegate) -> bool:
+    """Whether it is ready, while clients ask all the time."""
+    httpx.get(proxy.url + "/", timeout=60)
+    httpx.post(proxy.url + "/completion", json={"prompt": "a", "n_predict": 1}, timeout=60)
+    return proxy.ready
 
 
 def test_its_inside_is_seen_and_being_looked_at_does_not_keep_it_awake(need: Callable[[str], None], gate: Gate) -> None:

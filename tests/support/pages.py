@@ -3,10 +3,11 @@
 import json
 from collections.abc import Callable, Mapping
 
+from proxy.engines.fingerprint import PROBES
 from tests.support.script import NOT_FOUND, Call, Read, Script
 
 Pages = dict[str, dict[str, object] | None]
-"""host:port -> target -> what is there; None: the engine refuses connections."""
+"""host:port -> target -> what is there, or how it is answered; None: the engine refuses connections."""
 
 JSON = (("content-type", "application/json"),)
 DIGEST = "765525e6017ab6ad369d812befc610782d2c43da14435f795b5922a44187b6aa"
@@ -22,10 +23,25 @@ def serving(pages: Mapping[str, Mapping[str, object] | None]) -> Callable[[Call]
         if call.target not in site:
             return NOT_FOUND
         page = site[call.target]
+        if isinstance(page, Script):
+            return page
         body = page.encode() if isinstance(page, str) else json.dumps(page).encode()
         return Script(200, JSON, (Read(0, body),))
 
     return choose
+
+
+def llamacpp(*models: str, slots: int = 2, version: str = "b1") -> dict[str, object]:
+    """What llama.cpp says of itself."""
+    listed = [{"id": model, "owned_by": "llamacpp"} for model in models]
+    return {"/props": {"build_info": version, "total_slots": slots}, "/v1/models": {"object": "list", "data": listed}}
+
+
+def loading() -> dict[str, object]:
+    """What llama.cpp says until its model is in memory: its own page alone is there, or is missing, as ever."""
+    error = {"error": {"message": "Loading model", "type": "unavailable_error", "code": 503}}
+    busy = Script(503, (*JSON, ("server", "llama.cpp")), (Read(0, json.dumps(error).encode()),))
+    return dict.fromkeys(PROBES, busy) | {"/": Script(404, (("server", "llama.cpp"),))}
 
 
 def vllm(*models: str, version: str = "0.32.0") -> dict[str, object]:
