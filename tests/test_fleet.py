@@ -105,7 +105,12 @@ MIXED: Pages = {"one.test:1": LLAMACPP, "two.test:1": ollama(a="1"), "three.test
         ("POST", "/api/pull", "ollama"),
         ("HEAD", "/", "ollama"),  # the first that Ollama's own command asks
         ("POST", "/completion", "llamacpp"),
-        ("GET", "/props", "other"),
+        ("GET", "/props", "llamacpp"),
+        ("GET", "/slots", "llamacpp"),
+        ("POST", "/slots/0", "llamacpp"),
+        ("GET", "/version", "vllm"),
+        ("GET", "/get_load", "other"),  # none of these has it
+        ("GET", "/metrics", "other"),
         ("POST", "/tokenize", "other"),
         ("POST", "/v1/chat/completions", "other"),  # Ollama refuses what names no model
         ("GET", "/", "other"),  # llama.cpp has a page there
@@ -119,7 +124,7 @@ def test_a_route_without_a_model_goes_to_an_engine_that_has_it(
     upstream = [{"url": f"http://{name}.test:1", "name": name} for name in order]
     facts = RequestFacts(*classify(method, path))
     other = next(name for name in order if name != "two")
-    expected = {"ollama": "two", "llamacpp": "one", "other": other, "first": order[0]}[place]
+    expected = {"ollama": "two", "llamacpp": "one", "vllm": "three", "other": other, "first": order[0]}[place]
     assert at(MIXED, lambda house: chosen(house, facts), upstream=upstream) == [expected]
 
 

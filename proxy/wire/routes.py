@@ -87,6 +87,26 @@ MANAGED_GETS = frozenset(
 )
 """GETs that change something, or take away what they show."""
 
+OWN = {
+    "/props": "llamacpp",
+    "/slots": "llamacpp",
+    "/lora-adapters": "llamacpp",
+    "/apply-template": "llamacpp",
+    "/get_server_info": "sglang",
+    "/server_info": "sglang",
+    "/get_model_info": "sglang",
+    "/model_info": "sglang",
+    "/get_load": "sglang",
+    "/v1/loads": "sglang",
+    "/flush_cache": "sglang",
+    "/version": "vllm",
+    "/load": "vllm",
+    "/sleep": "vllm",
+    "/wake_up": "vllm",
+    "/reset_prefix_cache": "vllm",
+}
+"""Paths that no other kind of engine has, of those that are no inference; what lies below them is its own too."""
+
 MODEL_LISTS = frozenset({"/v1/models", "/models", "/api/tags"})
 _OF_ONE = "/v1/models/"
 _NOT_OLLAMA = ("/api/v0/", "/api/v1/", "/api/extra/")
@@ -132,4 +152,6 @@ def _speaks(name: str) -> str:
     """Whose language an answer and an error have on a path that is no inference."""
     if name.startswith("/api/") and not name.startswith(_NOT_OLLAMA):
         return "ollama"
+    if own := OWN.get(name) or OWN.get(name.rpartition("/")[0]):
+        return own
     return "anthropic" if name.startswith("/v1/messages/") else "passthrough"

@@ -95,6 +95,27 @@ def test_what_changes_the_engine_is_management(method, path):
     assert classify(method, path).route == "manage"
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "whose"),
+    [
+        ("GET", "/props", "llamacpp"),
+        ("POST", "/props/", "llamacpp"),
+        ("HEAD", "/slots", "llamacpp"),
+        ("POST", "/slots/0", "llamacpp"),
+        ("POST", "/apply-template", "llamacpp"),
+        ("GET", "/get_server_info", "sglang"),
+        ("GET", "/v1/loads", "sglang"),
+        ("GET", "/version", "vllm"),
+        ("GET", "/slots/0/x", "passthrough"),
+        ("GET", "/slotsome", "passthrough"),
+        ("GET", "/metrics", "passthrough"),
+        ("POST", "/tokenize", "passthrough"),
+    ],
+)
+def test_a_path_of_one_kind_of_engine_is_in_its_language(method, path, whose):
+    assert classify(method, path).dialect == whose
+
+
 def test_ollama_management_streams_in_ollamas_language():
     assert classify("POST", "/api/pull") == Route("ollama", "other", "manage")
     assert classify("GET", "/api/nope").dialect == "ollama"
