@@ -15,7 +15,7 @@ from proxy.fleet import Engine
 from proxy.parting import Parting
 from proxy.parts import Permit
 from proxy.reading import Reading
-from proxy.records import RequestFacts
+from proxy.records import NAME_CHARS, RequestFacts
 from proxy.relay import Answer, Body
 from proxy.rooms import Passage, Request, Rooms
 from proxy.tap import HELD_READS, Hearing, Tap
@@ -148,14 +148,14 @@ def _capped(kind: str, facts: RequestFacts, body: bytes, tokens: int, rule: str)
 
 def _classify(method: str, path: str) -> RequestFacts:
     route = classify(method, path)
-    return RequestFacts(*route)
+    return RequestFacts(*route, path=path[:NAME_CHARS]) if route.kind == "other" else RequestFacts(*route)
 
 
 def _read(facts: RequestFacts, content_type: str, body: bytes, closely: bool) -> RequestFacts:
     if not body:
         return facts
     found = read_facts(Route(facts.dialect, facts.kind, facts.route), content_type, body, closely=closely)
-    return found._replace(body_bytes=len(body)) if facts.route == "inference" else found
+    return found._replace(body_bytes=len(body), path=facts.path) if facts.route == "inference" else found
 
 
 def _buffers(facts: RequestFacts, content_type: str) -> bool:

@@ -16,7 +16,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 NAME_CHARS = 256
-"""Characters of a model's name in a record: as many as are kept of the names that engines list."""
+"""Characters of a model's name, or of a path, in a record: as many as are kept of the names that engines list."""
 
 
 class Outcome(StrEnum):
@@ -128,7 +128,8 @@ class RequestFacts(NamedTuple):
     """What the request asks for, read from its head and body."""
 
     dialect: str
-    """Whose language it is: `openai`, `ollama`, `llamacpp`, `responses`, `anthropic`, `sglang`, `passthrough`."""
+    """Whose language it is: `openai`, `ollama`, `llamacpp`, `responses`, `anthropic`, `sglang`, `vllm` (own paths
+    that are no inference), `passthrough`."""
     kind: str
     """`chat`, `completion`, `generate`, `embed`, ..., or `other`."""
     route: str
@@ -158,13 +159,15 @@ class RequestFacts(NamedTuple):
     not."""
     output_names: tuple[str, ...] = ()
     """The names by which `max_output` is said, where engines differ in which they heed."""
+    path: str = ""
+    """Of a request of kind `other`, which nothing else names: its beginning, without the query. For the terminal."""
 
     def promptless(self) -> "RequestFacts":
         """The same without the prompt and with a name of bounded length, as the record has it."""
         model = self.model[:NAME_CHARS] if self.model is not None else None
         return RequestFacts(
             self.dialect, self.kind, self.route, model, self.stream, self.n, self.prompts, self.max_output,
-            self.asks_usage, self.options,
+            self.asks_usage, self.options, path=self.path,
         )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from proxy.records import Outcome
+from proxy.records import NAME_CHARS, Outcome
 from tests.support.client import Answer, Request, simple_request
 from tests.support.clock import VirtualLoop, run
 from tests.support.house import URL, House, keys
@@ -266,6 +266,17 @@ def test_a_pull_may_be_silent_for_longer_than_an_answer() -> None:
     house, (answer,) = asked(request, slow, timeouts={"first_byte_s": 1.0, "idle_s": 1.0, "total_s": 1.0})
     assert (answer.status, answer.end) == (200, "complete")
     assert house.records[0].facts.route == "manage"
+
+
+def test_a_request_of_no_known_kind_is_named_by_its_path_and_its_query_is_nobodys_business() -> None:
+    for body, target, path in (
+        (b"", "/nope%20at?key=secret", "/nope at"),
+        (b"", "/" + "x" * 999, "/" + "x" * (NAME_CHARS - 1)),
+        (b'{"inputs": "a"}', "/invocations?key=secret", "/invocations"),
+        (b'{"messages": []}', "/v1/chat/completions", ""),
+    ):
+        house, _ = asked(simple_request(body, target), OK)
+        assert house.records[0].facts.path == path
 
 
 @pytest.mark.parametrize(("kind", "status"), [("llamacpp", 400), ("sglang", 400), ("vllm", 200), ("ollama", 200)])

@@ -92,7 +92,8 @@ def line(record: RequestRecord) -> str:
     """The record as one line of plain text, safe to print: a model's name comes from outside."""
     finished = record.finished
     stamp = datetime.fromtimestamp(finished.timeline.at_s).strftime("%H:%M:%S")
-    parts = [f"{stamp} {_safe(finished.facts.model or '-')} {finished.facts.kind}", _tokens(finished), *_phases(record)]
+    asked = f"{finished.facts.kind} {_safe(finished.facts.path)}".rstrip()
+    parts = [f"{stamp} {_safe(finished.facts.model or '-')} {asked}", _tokens(finished), *_phases(record)]
     if record.breakdown.decode_rate is not None:
         parts.append(f"{record.breakdown.decode_rate:.3g} tok/s")
     if finished.outcome is not Outcome.COMPLETED:

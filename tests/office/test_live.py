@@ -112,6 +112,14 @@ def test_a_name_from_outside_cannot_steer_the_terminal() -> None:
     assert shed.endswith("  shed 429 tenant=a[2J")
 
 
+def test_a_request_that_nothing_else_names_is_named_by_its_path() -> None:
+    gone = {"model": None, "kind": "other", "usage": None, "outcome": Outcome.ENGINE_REJECTED, "status": 404}
+    assert said((), None, path="/nope", **gone).startswith("- other /nope  total")
+    text = said((), None, path="/\x1b[2J\r\nevil" + "x" * 300, **gone)
+    assert text.startswith("- other /[2J")
+    assert len(text) < 150
+
+
 def test_findings_stand_at_the_end() -> None:
     assert line(record(findings=("cold_load",))).endswith("  cold_load")
 

@@ -66,10 +66,14 @@ def timeline(ttft_ms: int = 300, gaps_ms: tuple[int, ...] = (10,) * 47, **change
 
 
 def finished(id: str = "r1", **changes: Any) -> Finished:
-    """One exchange that completed. `model`, `route` and `kind` go to its facts."""
+    """One exchange that completed. `model`, `route`, `kind`, `path` and the like go to its facts."""
     facts = RequestFacts("ollama", "chat", "inference", model="llama3.2", stream=True)
     facts = facts._replace(
-        **{name: changes.pop(name) for name in ("model", "route", "dialect", "options") if name in changes}
+        **{
+            name: changes.pop(name)
+            for name in ("model", "route", "kind", "dialect", "options", "path")
+            if name in changes
+        }
     )
     made = Finished(
         id=id,
