@@ -1,8 +1,8 @@
 """Ollama: native routes end with six counters, `/v1` routes say nothing of time.
 
-`residual` = total - load - prefill - decode is all that lies between load and prompt: the wait for a slot or for
-others' batch, or else the front end. It is true to 2.4 ms (285 requests against the child's log). Three waits must not
-be mixed: for another runner that has to go (inside `load_duration`), for the load itself, for a slot (the residual).
+`residual` = total - load - prefill - decode is all that lies between load and prompt: the wait for a slot, or with a
+slot free the front end. It is true to 2.4 ms (285 requests against the child's log). Three waits must not be mixed: for
+another runner that has to go (inside `load_duration`), for the load itself, for a slot (the residual).
 """
 
 from proxy.attribution import joint

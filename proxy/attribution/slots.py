@@ -1,9 +1,4 @@
-"""Engines that work in slots: when a residual was waiting, and when it was the engine's own work.
-
-Waiting is for a slot, and with a slot free for the batch that others' work is in: all slots share one loop, which takes
-new work between two batches only (llama-server: up to 2,048 tokens of a prompt are one). Both last no longer than those
-ahead are in flight.
-"""
+"""Engines that work in slots: when a residual was waiting, and when it was the engine's own work."""
 
 from typing import NamedTuple
 
@@ -26,8 +21,7 @@ class Residual(NamedTuple):
     frontend_ns: int
     klass: Class
     doubt_ns: int = 0
-    """How much of either may be the other: a wait for somebody who does not come through us is not seen, nor is a front
-    end that works while others have the loop."""
+    """How much of either may be the other: a wait for somebody who does not come through us is not seen."""
     strange_ns: int = 0
     """What neither those whom we see nor any front end explains."""
 
@@ -39,23 +33,20 @@ class Residual(NamedTuple):
 
 
 def part(evidence: Evidence, residual_ns: int, before_ns: int = 0, tokens: int = 0, *, cut: bool = False) -> Residual:
-    """Waiting while every slot of the runner was taken by others, which starts to count at dispatch; and while others
-    were at work beside a free slot, where it is more than a front end takes.
+    """Waiting only while every slot of the runner was taken by others, which starts to count at dispatch.
 
     `before_ns`: what passed between dispatch and the residual (a load). `tokens`: of the prompt. `cut`: it did not fit,
     and a front end may have rendered it many times over. With the number of slots unknown, waiting behind others is
     inferred.
     """
     klass = Class.INFERRED if evidence.slots is None and evidence.ahead else Class.DERIVED
-    taken_ns = evidence.contended_ns if evidence.ahead >= (evidence.slots or 1) else 0
-    usual = usual_ns(tokens)
-    queue = for_slot = min(residual_ns, max(taken_ns - before_ns, 0))
-    if residual_ns - queue > usual and not cut:
-        queue = max(queue, min(residual_ns, evidence.busy_ns - before_ns))
-    rest, doubt = residual_ns - queue, min(queue - for_slot, usual)
-    if rest > LONGEST_NS + tokens * TOKEN_NS and not cut:
-        return Residual(queue, 0, klass, doubt, strange_ns=rest)
-    return Residual(queue, rest, klass, rest if rest > usual else doubt)
+    queue = 0
+    if evidence.ahead >= (evidence.slots or 1):
+        queue = min(residual_ns, max(evidence.contended_ns - before_ns, 0))
+    rest, length_ns = residual_ns - queue, tokens * TOKEN_NS
+    if rest > LONGEST_NS + length_ns and not cut:
+        return Residual(queue, 0, klass, strange_ns=rest)
+    return Residual(queue, rest, klass, rest if rest > usual_ns(tokens) else 0)
 
 
 def usual_ns(tokens: int) -> int:

@@ -39,11 +39,7 @@ def test_ollama_native_waits_are_true_to_3_ms(slots: int, given: bool) -> None:
         assert seconds(breakdown, "prefill") == pytest.approx(row["report"]["prompt_eval_duration"] / 1e9, abs=1e-9)
         assert seconds(breakdown, "decode") == pytest.approx(row["report"]["eval_duration"] / 1e9, abs=1e-9)
         assert breakdown.findings == ()
-        assert ("queue" in names(breakdown)) <= (done.evidence.ahead > 0 or not given)
-        if done.evidence.ahead == 0:
-            assert seconds(breakdown, "frontend") < 0.05
-        elif given:
-            assert seconds(breakdown, "frontend") < 0.15, "a wait for others' batches"
+        assert ("queue" in names(breakdown)) <= (done.evidence.ahead >= slots or not given)
     assert len(errors) >= 35
     assert p95(errors) <= 0.003
 

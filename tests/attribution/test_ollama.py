@@ -2,7 +2,7 @@ import pytest
 
 from proxy.attribution.ladder import attribute
 from proxy.attribution.ollama import counts_fresh_only, waits_inside_prefill
-from proxy.records import Class, Finished, Outcome, Timeline, TokenCount, Usage
+from proxy.records import Class, Finished, Outcome, TokenCount, Usage
 from tests.attribution.made import finished, line, ollama, phases, report, split
 
 STREAM = line(1000, dispatched=2, first_token=480, last_token=985)
@@ -55,17 +55,6 @@ def test_front_end_beside_others_may_hold_a_wait_for_their_batch() -> None:
         for ahead in (0, 1)
     )
     assert (alone.error_ns, beside.error_ns) == (2_400_000, beside.ns)
-
-
-@pytest.mark.parametrize(
-    "timeline", [line(1500), line(1500, first_token=990, last_token=1490)], ids=["whole", "stream"]
-)
-def test_a_wait_for_the_batch_of_another_is_queue_with_a_stream_and_without(timeline: Timeline) -> None:
-    said = ollama(total=1490, load=5, prefill=400, decode=500)
-    done = finished("ollama", timeline, said, Usage(20, 50), slots=2, ahead=1, busy=4000)
-    assert phases(attribute(done)) == {"queue": 585, "load": 5, "prefill": 400, "decode": 500, "delivery": 10}
-    (queue,) = [phase for phase in attribute(done).phases if phase.name == "queue"]
-    assert (queue.klass, queue.error_ns) == (Class.DERIVED, 100_600_000)
 
 
 def test_seconds_that_no_front_end_takes_are_no_front_end() -> None:

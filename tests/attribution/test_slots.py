@@ -25,24 +25,6 @@ def test_a_long_front_end_may_be_a_wait_that_is_not_seen() -> None:
     assert part(free, S // 2, tokens=20_000) == Residual(0, S // 2, Class.DERIVED)
 
 
-def test_beside_a_free_slot_what_no_front_end_takes_is_waiting_while_others_were_at_work() -> None:
-    """They have the loop: new work is begun between two of their batches."""
-    beside = Evidence(slots=2, ahead=1, busy_ns=S)
-    assert part(beside, S // 10) == Residual(0, S // 10, Class.DERIVED)
-    assert part(beside, S // 2) == Residual(S // 2, 0, Class.DERIVED, S // 10)
-    assert part(beside, S // 2, tokens=20_000) == Residual(0, S // 2, Class.DERIVED)
-    assert part(beside, S // 2, cut=True) == Residual(0, S // 2, Class.DERIVED, S // 2)
-    assert part(beside, 3 * S) == Residual(S, 0, Class.DERIVED, S // 10, 2 * S)
-    assert part(beside, S // 2, before_ns=S * 3 // 4) == Residual(S // 4, S // 4, Class.DERIVED, S // 4)
-    assert part(beside, S // 2, before_ns=S) == Residual(0, S // 2, Class.DERIVED, S // 2)
-
-
-def test_a_slot_that_is_free_again_may_have_to_wait_for_a_batch_of_others() -> None:
-    freed = Evidence(slots=2, ahead=2, contended_ns=S // 2, busy_ns=2 * S)
-    assert part(freed, S // 2 + S // 20) == Residual(S // 2, S // 20, Class.DERIVED)
-    assert part(freed, S) == Residual(S, 0, Class.DERIVED, S // 10)
-
-
 def test_no_front_end_works_for_seconds() -> None:
     free, taken = Evidence(slots=1), Evidence(slots=1, ahead=1, contended_ns=S)
     strange = part(free, 2 * S)

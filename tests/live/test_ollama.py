@@ -162,7 +162,7 @@ def test_prefill_and_decode_are_its_counters(run: Run) -> None:
         assert phase(record, "decode") == pytest.approx(heard.last("eval_duration") / 1e9, abs=1e-9), id
 
 
-def test_a_long_wait_is_queue(run: Run) -> None:
+def test_waiting_is_queue_only_where_every_slot_was_taken(run: Run) -> None:
     long = [id for id, task in run.tasks.items() if task.start_ns - run.heard[id].sent_ns > 0.5e9]
     assert long
     assert all(phase(run.records[id], "queue") > 0.4 for id in long)
