@@ -19,9 +19,9 @@ The record goes over a socketpair to the `office`, a process of its own: it is s
 Layers. A line may import the lines above it. Before the bar stand modules, which may use one another within their line;
 behind it families, each of which uses, in its own line, itself alone: families meet through records.
 
-    vocabulary  claims clock crowds errors events grammar inflating messages plain records transitions
+    vocabulary  claims clock crowds errors events faults grammar inflating messages plain records transitions
     cores       config declared gaps headers lists tap timeline | admission attribution engines prefixes sim tokens wire
-    files       loading memory policy
+    files       assembling loading memory policy
     shells      client counting guard head idle interpreter line pulse reading relay transport | exporters
     office      | office
     life        auditing editing endings exchange fleet household lookout parting parts passing rooms servertiming
@@ -35,7 +35,7 @@ Libraries, and the only places that name them. What stands nowhere here is the s
     click               cli
     httptools           cli line
     httpx               app fleet office.main relay transport
-    msgspec             cli config exporters loading memory office policy tokens wire
+    msgspec             assembling cli config exporters memory office policy tokens wire
     prometheus_client   exporters.prometheus
     rich                cli
     starlette           office

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from concurrent.futures import Executor
 from pathlib import Path
 
-from proxy.config import ConfigError, Prefixes
+from proxy.config import Prefixes
 from proxy.events import Said
+from proxy.faults import ConfigError, Fault
 from proxy.fleet import Engine
 from proxy.plain import fault
 from proxy.prefixes.audit import Audit
@@ -143,5 +144,5 @@ def key_of(file: str) -> bytes:
             path.touch(mode=0o600)
             path.write_bytes(key)
     except OSError as error:
-        raise ConfigError(f"prefixes.key_file: {path}: {fault(error)}") from None
+        raise ConfigError(Fault("prefixes.key_file", f"{path}: {fault(error)}")) from None
     return key

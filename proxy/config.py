@@ -10,15 +10,20 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from proxy.grammar import is_credential, is_field, is_host, is_text, place, texts
-from proxy.plain import printable, without_user
+from proxy.faults import Fault, Unfit
+from proxy.grammar import is_credential, is_field, is_text, place, split_address, texts
+from proxy.plain import without_user
 
 MASK = "********"
 SECRETS = frozenset({"api_key", "admin_token"})
 """Keys whose values are never shown."""
 
 
-LEAST = {"body_limit_bytes": 1, "event_limit_bytes": 1}
+LEAST = {
+    **dict.fromkeys(("body_limit_bytes", "event_limit_bytes", "max_prompt_tokens", "max_output_tokens"), 1),
+    **dict.fromkeys(("max_concurrency", "requests_per_minute", "tokens_per_minute"), 1),
+    **dict.fromkeys(("tokens_per_hour", "tokens_per_day"), 1),
+}
 """Least value of a numeric setting; of all others it is 0."""
 PERIODS = {
     "scrape_s": 0.5,
@@ -41,29 +46,32 @@ Kind = Literal["auto", "openai", "vllm", "sglang", "llamacpp", "ollama"]
 Mode = Literal["off", "observe", "enforce"]
 
 
-class ConfigError(Exception):
-    """A setting that cannot stand; the message names the key and what would be right. It can be shown as it is."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(printable(message))
-
-
 class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Base of all sections: frozen, and strict about unknown keys, about numbers, and about text."""
 
     def __post_init__(self) -> None:
+        if faults := (*self.faults(),):
+            raise Unfit(*faults)
+
+    def faults(self) -> Iterator[Fault]:
+        """What is wrong with its own values, each by itself."""
         for key in self.__struct_fields__:
-            value, least = getattr(self, key), LEAST.get(key, 0)
-            if isinstance(value, int | float) and not least <= value <= LARGEST:  # NaN is nowhere between
-                raise ValueError(f"{key}: {value} is no number from {least} to {LARGEST:,}")
-            if key in PERIODS and 0 < value < PERIODS[key]:
-                raise ValueError(f"{key}: {value} is neither 0 nor {PERIODS[key]} or more")
-            if not all(map(is_text, texts(value))):
-                raise ValueError(f"{key}: holds a line end or another character that cannot be printed")
-            if key in SECRETS and value and not is_credential(value):
-                raise ValueError(
-                    f"{key}: holds blanks at an end, or what is no ASCII: it could not be sent in a header"
-                )
+            if what := _odd(key, getattr(self, key)):
+                yield Fault(key, what)
+
+
+def _odd(key: str, value: Any) -> str:
+    """What is wrong with a value, whichever section it stands in; empty: nothing."""
+    least = LEAST.get(key, 0)
+    if isinstance(value, int | float) and not least <= value <= LARGEST:  # NaN is nowhere between
+        return f"{value} is no number from {least} to {LARGEST:,}"
+    if key in PERIODS and 0 < value < PERIODS[key]:
+        return f"{value} is neither 0 nor {PERIODS[key]} or more"
+    if not all(map(is_text, texts(value))):
+        return "holds a line end or another character that cannot be printed"
+    if key in SECRETS and value and not is_credential(value):
+        return "holds blanks at an end, or what is no ASCII: it could not be sent in a header"
+    return ""
 
 
 class Upstream(Section, frozen=True):
@@ -88,15 +96,16 @@ class Upstream(Section, frozen=True):
     cache_tokens: int = 0
     """Tokens its prefix cache holds; 0: found out."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if "@" in self.url:  # before anything that shows it
-            raise ValueError(f"url: {without_user(self.url)!r} holds credentials; use api_key")
+    def faults(self) -> Iterator[Fault]:
+        """Those of all sections, and a url that is no engine's root."""
+        yield from super().faults()
         host, rest = place(self.url)
-        if not host:
-            raise ValueError(f"url: {self.url!r} is not http://host:port or https://host:port")
-        if rest not in ("", "/"):
-            raise ValueError(f"url: {self.url!r} has a path; give the engine's root, clients add the path")
+        if "@" in self.url:  # before anything that shows it
+            yield Fault("url", f"{without_user(self.url)!r} holds credentials; use api_key")
+        elif not host:
+            yield Fault("url", f"{self.url!r} is not http://host:port or https://host:port")
+        elif rest not in ("", "/"):
+            yield Fault("url", f"{self.url!r} has a path; give the engine's root, clients add the path")
 
     @property
     def label(self) -> str:
@@ -159,10 +168,11 @@ class Tenants(Section, frozen=True):
     networks: tuple[str, ...] = ()
     """Networks from which the header is believed, as `10.0.0.0/8`."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def faults(self) -> Iterator[Fault]:
+        """Those of all sections, and a header that is none."""
+        yield from super().faults()
         if self.header and not is_field(self.header):
-            raise ValueError(f"header: {self.header!r} is no name of a header")
+            yield Fault("header", f"{self.header!r} is no name of a header")
 
 
 class Limit(Section, frozen=True):
@@ -268,29 +278,14 @@ class Settings(Section, frozen=True):
     tenants: Tenants = Tenants()
     metrics: Metrics = Metrics()
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        addresses = [split_address(getattr(self, key), key) for key in ("listen", "admin")]
-        if addresses[0] == addresses[1] and addresses[0][1]:  # port 0 is a free one, another each time
-            raise ValueError(f"admin: {self.admin!r} is the address of listen too; give each its own")
-        labels = [engine.label for engine in self.upstream]
-        for label in labels:
-            if labels.count(label) > 1:
-                raise ValueError(f"upstream: two engines are named {label!r}; give each a name of its own")
-        names = [limit.name for limit in self.limit]
-        for name in names:
-            if names.count(name) > 1:
-                raise ValueError(f"limit: two limits are named {name!r}; give each a name of its own")
-
-
-def split_address(text: str, key: str) -> tuple[str, int]:
-    """Host and port of `HOST:PORT` or `[IPV6]:PORT`. Raises ValueError that names `key`."""
-    host, colon, port = text.rpartition(":")
-    if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535 or (":" in host and host[0] != "["):
-        raise ValueError(f"{key}: {text!r} is not HOST:PORT")
-    if not is_host(host.strip("[]")):
-        raise ValueError(f"{key}: {text!r} names no host")
-    return host.strip("[]") or "0.0.0.0", int(port)
+    def faults(self) -> Iterator[Fault]:
+        """Those of all sections, and addresses that are none."""
+        yield from super().faults()
+        for key in ("listen", "admin"):
+            try:
+                split_address(getattr(self, key))
+            except ValueError as error:
+                yield Fault(key, str(error))
 
 
 def leaves(section: Section, path: str = "") -> Iterator[tuple[str, Any]]:

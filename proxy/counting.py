@@ -1,11 +1,12 @@
 """The desks' furniture: vocabularies loaded once, meters shared by all engines, one thread for long prompts."""
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from proxy.config import ConfigError, Tokens
+from proxy.config import Tokens
+from proxy.faults import ConfigError, Fault
 from proxy.records import RequestFacts, TokenCount, Usage
 from proxy.tokens.cache import Cache
 from proxy.tokens.desk import Ask, Desk, Spell, always, as_it_is, never, unheard
@@ -57,7 +58,7 @@ class Furniture:
         self._run = off_loop(self.executor)
         self._default_encoder = self._encoder(settings.vocabulary)
         self._default = self._meter(settings.vocabulary)
-        self._meters = {model: self._meter(name) for model, name in settings.models.items()}
+        self._meters = self._of_models(settings.models)
 
     def desk(self, ask: Ask, known: Callable[[str], str] = as_it_is) -> Desk | Closed:
         """A desk for one engine; `known` says which model a client means by a name."""
@@ -69,6 +70,19 @@ class Furniture:
         """Tokens of a text by the default vocabulary, whatever the text is."""
         return [token for piece in pieces(text) for token in self._default_encoder.encode_ordinary(piece)]
 
+    def _of_models(self, models: Mapping[str, str]) -> dict[str, Meter]:
+        """A meter for each model. Raises ConfigError, which tells all vocabularies that cannot be read."""
+        meters: dict[str, Meter] = {}
+        faults: list[Fault] = []
+        for model, name in models.items():
+            try:
+                meters[model] = self._meter(name)
+            except ConfigError as error:
+                faults += error.faults
+        if faults:
+            raise ConfigError(*faults)
+        return meters
+
     def _meter(self, name: str) -> Meter:
         return Meter(name, self._encoder(name), Cache(CACHE_BYTES), self._run)
 
@@ -78,7 +92,8 @@ class Furniture:
         try:
             encoder: Encoder = importlib.import_module("proxy.tokens.hf").LocalTokenizer(name)
         except ImportError:
-            raise ConfigError(f"tokens.models: {name} needs the extra `hf` (pip install 'phasegate[hf]')") from None
+            needs = f"{name} needs the extra `hf` (pip install 'phasegate[hf]')"
+            raise ConfigError(Fault("tokens.models", needs)) from None
         except Exception as error:  # `tokenizers` has no class of its own for a file that it cannot read
-            raise ConfigError(f"tokens.models: cannot read {name}: {error}") from None
+            raise ConfigError(Fault("tokens.models", f"cannot read {name}: {error}")) from None
         return encoder

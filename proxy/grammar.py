@@ -17,6 +17,8 @@ _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 # RFC 9110 5.6.2: a field's name.
 _NO_HOST = re.compile(r"[\s/?#@\[\]<>\"\\^`{|}]")
 # What no host's name has (WHATWG URL, forbidden host code points; save those of IPv6 and its zones).
+_PORT = re.compile(r"[0-9]{1,5}")
+LAST_PORT = 65_535
 
 
 def texts(value: Any) -> Iterator[str]:
@@ -62,3 +64,15 @@ def place(url: str) -> tuple[str, str]:
     except ValueError:  # a port that is none; brackets without an address
         return "", ""
     return (host, url.partition("//")[2].removeprefix(parts.netloc)) if host and is_host(host) else ("", "")
+
+
+def split_address(text: str) -> tuple[str, int]:
+    """Host and port of `HOST:PORT` or `[IPV6]:PORT`. Raises ValueError."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not _PORT.fullmatch(port) or (":" in host and host[0] != "["):
+        raise ValueError(f"{text!r} is not HOST:PORT")
+    if int(port) > LAST_PORT:
+        raise ValueError(f"{text!r} is not HOST:PORT: the last port is {LAST_PORT}")
+    if not is_host(host.strip("[]")):
+        raise ValueError(f"{text!r} names no host")
+    return host.strip("[]") or "0.0.0.0", int(port)

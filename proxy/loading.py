@@ -4,25 +4,19 @@ An environment variable is `PHASEGATE_` and the key's path in capitals, joined w
 `PHASEGATE_TIMEOUTS_IDLE_S`. A list is comma separated, or JSON; `PHASEGATE_UPSTREAM` takes URLs, or JSON tables.
 """
 
-import difflib
 import json
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
-import msgspec
-
-from proxy.config import ConfigError, Section, Settings, Upstream, leaves
+from proxy.assembling import assemble, clashes, nearest, schema
+from proxy.config import Settings, Upstream, leaves
+from proxy.faults import ConfigError, Fault
 
 PREFIX = "PHASEGATE_"
-PLAIN = {
-    **{"int": "a whole number", "float": "a number", "str": "text", "bool": "true or false", "null": "nothing"},
-    **{"array": "a list", "object": "a table"},
-}
-"""Types, as msgspec names them and as people do."""
 FILE_BYTES = 16 * 1024 * 1024
 """Largest file of settings or keys that is read: far more than anybody writes, and less than a device without end."""
 _SERVICE_LINK = re.compile(rf"{PREFIX}(SERVICE_(HOST|PORT)|PORT($|_[0-9]+_))")
@@ -31,29 +25,66 @@ _SERVICE_LINK = re.compile(rf"{PREFIX}(SERVICE_(HOST|PORT)|PORT($|_[0-9]+_))")
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """Settings and where each of them came from."""
+    """Settings, where each of them came from, and what cannot stand; that is left out of the settings."""
 
     settings: Settings
     origins: Mapping[str, str]
-    """Dotted key -> `default`, `file PATH`, `environment NAME` or `flag`."""
+    """Dotted key -> `default`, `file PATH`, `environment NAME` or `flag`; tables too."""
+    faults: tuple[Fault, ...] = ()
+    whole: bool = True
+    """The file was read, or there is none. Without it little can be said of what else there is."""
+
+    def also(self, check: Callable[[Settings], Iterable[Fault]]) -> "Loaded":
+        """The same, with what this check finds; save what may only follow from faults that are known."""
+        found = tuple(self.placed(fault) for fault in check(self.settings) if self.whole and not self._follows(fault))
+        return replace(self, faults=self.faults + found)
+
+    def good(self) -> "Loaded":
+        """The same. Raises ConfigError where anything cannot stand."""
+        if self.faults:
+            raise ConfigError(*self.faults)
+        return self
+
+    def placed(self, fault: Fault) -> Fault:
+        """The same fault, with the source of its value."""
+        names = (fault.key, fault.key.partition(".")[0])
+        return fault._replace(origin=next((self.origins[name] for name in names if name in self.origins), ""))
+
+    def _follows(self, fault: Fault) -> bool:
+        return any(
+            (known.key, known.at) == (fault.key, fault.at)
+            or {known.key, known.key.partition(".")[0], known.at} & {*fault.rests_on}
+            for known in self.faults
+        )
 
 
 def load(file: Path | None, environ: Mapping[str, str], flags: Mapping[str, Any]) -> Loaded:
     """Settings from all sources. Raises ConfigError."""
+    return gather(file, environ, flags).good()
+
+
+def gather(file: Path | None, environ: Mapping[str, str], flags: Mapping[str, Any]) -> Loaded:
+    """The same with everything that is wrong in it."""
     tree: dict[str, Any] = {}
     origins: dict[str, str] = {}
+    unread: list[Fault] = []
     if file is not None:
-        _merge(tree, origins, _read_toml(file), f"file {file}")
-    for name, key, value in _environment(environ):
-        _merge(tree, origins, _nest(key, value), f"environment {name}")
+        try:
+            _merge(tree, origins, _read_toml(file), f"file {file}")
+        except ConfigError as error:
+            unread += error.faults
+    whole = not unread
+    for name, text in sorted(environ.items()):
+        try:
+            _merge(tree, origins, _variable(name, text), f"environment {name}")
+        except ConfigError as error:
+            unread += error.faults
     _merge(tree, origins, {key: value for key, value in flags.items() if value is not None}, "flag")
-    try:
-        settings = msgspec.convert(tree, Settings, strict=False)
-    except msgspec.ValidationError as error:
-        raise ConfigError(_explain(str(error), origins)) from None
-    except UnicodeEncodeError as error:  # of flags and environment, which are bytes
-        raise ConfigError(f"{error.object!r} is no UTF-8") from None
-    return Loaded(settings, {key: origins.get(key, "default") for key, _ in leaves(settings)})
+    settings, wrong = assemble(tree)
+    for key, _ in leaves(settings):
+        origins.setdefault(key, "default")
+    found = Loaded(settings, origins, tuple(unread), whole)
+    return replace(found, faults=(*unread, *map(found.placed, wrong))).also(clashes)
 
 
 def contents(file: Path) -> str:
@@ -69,38 +100,32 @@ def _read_toml(file: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(contents(file))
     except OSError as error:
-        raise ConfigError(f"{file}: {error.strerror or error}") from None
+        raise ConfigError(Fault(str(file), error.strerror or str(error))) from None
     except (ValueError, RecursionError) as error:  # no TOML, no UTF-8, a NUL in the name, tables without end
-        raise ConfigError(f"{file}: {error}") from None
+        raise ConfigError(Fault(str(file), str(error))) from None
 
 
 def _merge(
     tree: dict[str, Any], origins: dict[str, str], layer: Mapping[str, Any], origin: str, path: str = ""
 ) -> None:
     for key, value in layer.items():
+        origins[path + key] = origin
         if isinstance(value, Mapping) and isinstance(tree.setdefault(key, {}), dict):
             _merge(tree[key], origins, value, origin, f"{path}{key}.")
         else:
             tree[key] = value
-            origins[path + key] = origin
 
 
-def _environment(environ: Mapping[str, str]) -> Iterator[tuple[str, str, Any]]:
-    known = {PREFIX + key.upper().replace(".", "_"): (key, kind) for key, kind in _schema(Settings)}
-    for name in sorted(environ):
-        if name.startswith(PREFIX) and not _SERVICE_LINK.match(name):
-            if name not in known:
-                raise ConfigError(f"environment {name}: unknown setting{_nearest(name, list(known))}")
-            key, kind = known[name]
-            yield name, key, _parse(name, environ[name], kind)
-
-
-def _schema(section: type[Section], path: str = "") -> Iterator[tuple[str, Any]]:
-    for field in msgspec.structs.fields(section):
-        if isinstance(field.type, type) and issubclass(field.type, Section):
-            yield from _schema(field.type, f"{path}{field.name}.")
-        else:
-            yield f"{path}{field.name}", field.type
+def _variable(name: str, text: str) -> dict[str, Any]:
+    """What one variable sets, as the file would have it; nothing where it is not ours. Raises ConfigError."""
+    if not name.startswith(PREFIX) or _SERVICE_LINK.match(name):
+        return {}
+    known = {key.upper().replace(".", "_"): (key, kind) for key, kind in schema(Settings)}
+    word = name.removeprefix(PREFIX)
+    if word not in known:
+        raise ConfigError(Fault(f"environment {name}", f"unknown setting{nearest(word, known, PREFIX)}"))
+    key, kind = known[word]
+    return _nest(key, _parse(name, text, kind))
 
 
 def _parse(name: str, text: str, kind: Any) -> Any:
@@ -111,7 +136,7 @@ def _parse(name: str, text: str, kind: Any) -> Any:
         try:
             return json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise ConfigError(f"environment {name}: {error}") from None
+            raise ConfigError(Fault(f"environment {name}", str(error))) from None
     items = [item.strip() for item in text.split(",") if item.strip()]
     return [{"url": item} for item in items] if get_args(kind)[0] is Upstream else items
 
@@ -120,52 +145,3 @@ def _nest(key: str, value: Any) -> dict[str, Any]:
     for part in reversed(key.split(".")):
         value = {part: value}
     return value  # type: ignore[no-any-return]  # a key has one part at least
-
-
-def _explain(message: str, origins: Mapping[str, str]) -> str:
-    """msgspec's message, turned round: key first, then what is wrong with it, then where it came from."""
-    what, _, where = message.partition(" - at `$.")
-    path = re.sub(r"\[(\d+|\.\.\.)\]", "", where.rstrip("`"))
-    if what.startswith("Invalid enum value"):
-        what = f"{what.removeprefix('Invalid enum value ')} is none of {', '.join(_choices(path))}"
-    if missing := re.match(r"Object missing required field `(.+)`", what):
-        return f"{path}.{missing[1]}: is missing{_from(path, origins)}"
-    if wanted := re.match(r"Expected `(.+)`, got `(.+)`", what):
-        what = f"{_plain(wanted[1])} is expected, and this is {_plain(wanted[2])}"
-    inner = re.match(r"(?:Object contains unknown field `(.+)`|(\w+): (.*))", what, re.DOTALL)
-    if inner is None:
-        return f"{path}: {what}{_from(path, origins)}"
-    key = f"{path}.{inner[1] or inner[2]}".lstrip(".")
-    wrong = inner[3] or f"unknown setting{_nearest(key, [*dict(_known(Settings))])}"
-    return f"{key}: {wrong}{_from(key, origins)}"
-
-
-def _plain(kinds: str) -> str:
-    """msgspec's words for types, in words of the file; what may be left out is not written as null."""
-    return " or ".join(PLAIN.get(kind, kind) for kind in kinds.split(" | ") if kind != "null" or kinds == "null")
-
-
-def _known(section: type[Section], path: str = "") -> Iterator[tuple[str, Any]]:
-    """Every dotted key and its type, those inside lists of tables too."""
-    for key, kind in _schema(section, path):
-        item = get_args(kind)[0] if get_origin(kind) is tuple else None
-        if isinstance(item, type) and issubclass(item, Section):
-            yield from _known(item, f"{key}.")
-        else:
-            yield key, kind
-
-
-def _choices(key: str) -> tuple[str, ...]:
-    """The words that a setting, or each item of its list, is one of."""
-    kind = dict(_known(Settings))[key]
-    return get_args(get_args(kind)[0] if get_origin(kind) is tuple else kind)
-
-
-def _from(key: str, origins: Mapping[str, str]) -> str:
-    origin = next((origins[name] for name in (key, key.partition(".")[0]) if name in origins), "")
-    return f" ({origin})" if origin else ""
-
-
-def _nearest(name: str, known: list[str]) -> str:
-    close = difflib.get_close_matches(name, known, n=1)
-    return f"; did you mean {close[0]}?" if close else ""

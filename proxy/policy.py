@@ -1,44 +1,48 @@
 """From settings to rules and tenants: the admission room's plain values."""
 
+from collections.abc import Iterator
 from ipaddress import ip_network
 from pathlib import Path
 
 import msgspec
 
-from proxy.admission.keyring import BadKeyFile, Keyring, loads
+from proxy.admission.keyring import BadKeyFile, loads
 from proxy.admission.rules import LIMITS, Rule
 from proxy.admission.tenants import Tenants
-from proxy.config import ConfigError, Settings
+from proxy.config import Settings
+from proxy.faults import ConfigError, Fault
 from proxy.loading import contents
 from proxy.plain import fault
 from proxy.wire.routes import KINDS
 
 
+def unfit(settings: Settings) -> Iterator[Fault]:
+    """What cannot stand in limits and tenants: keys and networks that cannot be read, limits without a say."""
+    yield from _aimless(settings)
+    try:
+        tenants(settings)
+    except ConfigError as error:
+        yield from error.faults
+
+
 def rules(settings: Settings) -> tuple[Rule, ...]:
-    """The limits. Raises ConfigError."""
-    made = []
-    for limit in settings.limit:
-        try:
-            made.append(Rule(**msgspec.structs.asdict(limit)))
-        except ValueError as error:
-            raise ConfigError(f"limit.{error} (limit {limit.name!r})") from None
-    return tuple(made)
+    """The limits."""
+    return tuple(Rule(**msgspec.structs.asdict(limit)) for limit in settings.limit)
 
 
-def purposeful(settings: Settings) -> None:
-    """Raises ConfigError for a limit that could never have a say."""
+def _aimless(settings: Settings) -> Iterator[Fault]:
+    """Limits that could never have a say."""
     known = settings.tenants.keys_file or settings.tenants.header
     for limit in settings.limit:
+        at = f"limit {limit.name!r}"
         if not limit.within_window and all(getattr(limit, name) is None for name in LIMITS):
-            raise ConfigError(
-                f"limit {limit.name!r}: limits nothing; give it one of {', '.join(LIMITS)}, within_window"
-            )
-        if unknown := set(limit.kinds) - set(KINDS):
-            raise ConfigError(f"limit.kinds: {min(unknown)!r} is none of {', '.join(KINDS)} (limit {limit.name!r})")
+            idle = f"limits nothing; give it one of {', '.join(LIMITS)}, within_window"
+            yield Fault("limit", idle, at, rests_on=(at,))
+        if unknown := sorted(set(limit.kinds) - set(KINDS)):
+            yield Fault("limit.kinds", f"{unknown[0]!r} is none of {', '.join(KINDS)}", at)
         if limit.tenants and not known:
-            raise ConfigError(
-                f"limit.tenants: nobody is a tenant without tenants.keys_file or tenants.header (limit {limit.name!r})"
-            )
+            nobody = "nobody is a tenant without tenants.keys_file or tenants.header"
+            yield Fault("limit.tenants", nobody, at, rests_on=("tenants",))
 
 
 def reloaded(settings: Settings, anew: Settings) -> Settings:
@@ -49,25 +53,20 @@ def reloaded(settings: Settings, anew: Settings) -> Settings:
 def tenants(settings: Settings) -> Tenants:
     """How tenants are told apart. Raises ConfigError."""
     told = settings.tenants
+    faults: list[Fault] = []
+    networks = []
+    for network in told.networks:
+        try:
+            networks.append(ip_network(network))
+        except ValueError as error:
+            faults.append(Fault("tenants.networks", str(error)))
+    if told.header and not told.networks:
+        nobody = "empty, so nobody would be believed; name the networks that may set the header"
+        faults.append(Fault("tenants.networks", nobody))
     try:
-        networks = tuple(ip_network(network) for network in told.networks)
-    except ValueError as error:
-        raise ConfigError(f"tenants.networks: {error}") from None
-    if told.header and not networks:
-        raise ConfigError(
-            "tenants.networks: empty, so nobody would be believed; name the networks that may set the header"
-        )
-    return Tenants(_keyring(told.keys_file), told.header.lower().encode("latin-1", "replace"), networks)
-
-
-def _keyring(file: str) -> Keyring | None:
-    if not file:
-        return None
-    try:
-        return loads(contents(Path(file)))
-    except OSError as error:
-        raise ConfigError(f"tenants.keys_file: {file}: {fault(error)}") from None
-    except ValueError as error:
-        raise ConfigError(f"tenants.keys_file: {file}: {error}") from None
-    except BadKeyFile as error:
-        raise ConfigError(f"tenants.keys_file: {file}: {error}") from None
+        keyring = loads(contents(Path(told.keys_file))) if told.keys_file else None
+    except (OSError, ValueError, BadKeyFile) as error:  # ValueError: no UTF-8, a NUL in the name
+        faults.append(Fault("tenants.keys_file", f"{told.keys_file}: {fault(error)}"))
+    if faults:
+        raise ConfigError(*faults)
+    return Tenants(keyring, told.header.lower().encode("latin-1", "replace"), tuple(networks))

@@ -22,8 +22,9 @@ from proxy.auditing import (
     key_of,
     size,
 )
-from proxy.config import ConfigError, Prefixes
+from proxy.config import Prefixes
 from proxy.engines.fingerprint import Fingerprint
+from proxy.faults import ConfigError
 from proxy.messages import Message as Told
 from proxy.messages import PromptSeen
 from proxy.records import Call, Finished, Inferred, Message, Part, Prompt, RequestFacts

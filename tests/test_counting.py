@@ -9,8 +9,9 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 
-from proxy.config import ConfigError, Tokens
+from proxy.config import Tokens
 from proxy.counting import Closed, Furniture
+from proxy.faults import ConfigError
 from proxy.records import Message, Part, Prompt, RequestFacts, TokenCount, Usage
 from proxy.tokens.desk import Desk
 from proxy.tokens.exact import Question

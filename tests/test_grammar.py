@@ -1,6 +1,8 @@
+import re
+
 import pytest
 
-from proxy.grammar import is_credential, is_field, is_host, is_text, place, texts
+from proxy.grammar import is_credential, is_field, is_host, is_text, place, split_address, texts
 
 
 @pytest.mark.parametrize("text", ["a b", "/tmp/ä b", "\u202ex", "\u3000", ""])
@@ -60,3 +62,36 @@ def test_texts_are_found_in_values_lists_and_tables() -> None:
     assert list(texts(("a", 1, "b"))) == ["a", "b"]
     assert sorted(texts({"a": "b"})) == ["a", "b"]
     assert list(texts(1.0)) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("h:1", ("h", 1)),
+        ("[::1]:2", ("::1", 2)),
+        (":3", ("0.0.0.0", 3)),
+        ("h:0065535", None),
+        ("h:65535", ("h", 65535)),
+    ],
+)
+def test_addresses_are_host_and_port(text: str, address: tuple[str, int] | None) -> None:
+    if address is None:
+        with pytest.raises(ValueError, match="is not HOST:PORT"):
+            split_address(text)
+    else:
+        assert split_address(text) == address
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("99999", "'99999' is not HOST:PORT"),
+        ("h:", "'h:' is not HOST:PORT"),
+        ("::1:80", "'::1:80' is not HOST:PORT"),
+        ("h:70000", "'h:70000' is not HOST:PORT: the last port is 65535"),
+        ("a b:1", "'a b:1' names no host"),
+    ],
+)
+def test_what_is_no_address_is_said(text: str, says: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(says)}$"):
+        split_address(text)

@@ -1,9 +1,11 @@
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from proxy.config import ConfigError, Settings
-from proxy.loading import load
+from proxy.config import Settings
+from proxy.faults import ConfigError, Fault
+from proxy.loading import gather, load
 
 
 def test_without_any_source_every_setting_is_its_default():
@@ -66,8 +68,12 @@ def test_a_list_of_words_can_come_from_the_environment():
         ({}, {"event_limit_bytes": 0}, r"event_limit_bytes: 0 is no number from 1"),
         ({}, {"nonsense": 1}, r"^nonsense: unknown setting \(flag\)"),
         ({}, {"upstream": [{"urll": "http://x"}]}, r"upstream\.urll: unknown setting; did you mean upstream\.url\?"),
-        ({}, {"upstream": [{}]}, r"^upstream\.url: is missing \(flag\)"),
-        ({}, {"upstream": {"url": "http://x:1"}}, r"^upstream: a list is expected, and this is a table"),
+        ({}, {"upstream": [{}]}, r"^upstream\.url: is missing \(upstream 1, flag\)$"),
+        (
+            {},
+            {"upstream": {"url": "http://x:1"}},
+            r"^upstream: a list is .*; each begins with \[\[upstream\]\] \(flag\)$",
+        ),
         (
             {},
             {"limit": [{"name": "r", "max_prompt_tokens": "x"}]},
@@ -85,7 +91,7 @@ def test_a_list_of_words_can_come_from_the_environment():
         (
             {},
             {"limit": [{"name": "r", "mode": "watch"}]},
-            r"limit\.mode: 'watch' is none of off, observe, enforce \(fl",
+            r"limit\.mode: 'watch' is none of off, observe, enforce \(limit 'r', flag\)$",
         ),
         ({}, {"limit": [{"name": "r", "per": ["user"]}]}, r"limit\.per: 'user' is none of engine, model, tenant"),
         ({}, {"log_level": "loud"}, r"^log_level: 'loud' is none of debug, info, warning, error \(flag\)$"),
@@ -119,7 +125,7 @@ def test_an_unreadable_file_is_named(tmp_path: Path):
 
 def test_what_is_no_utf_8_is_said_to_be_none():
     for environ, flags in (({"PHASEGATE_SCRAPE_S": "\udcff"}, {}), ({}, {"log_level": "\udcff"})):
-        with pytest.raises(ConfigError, match=r"^'.udcff' is no UTF-8$"):
+        with pytest.raises(ConfigError, match=r"^(scrape_s|log_level): is no UTF-8 \((environment \w+|flag)\)$"):
             load(None, environ, flags)
 
 
@@ -141,3 +147,100 @@ def test_a_message_can_be_shown_as_it_is(tmp_path: Path):
         load(file, {}, {})
     assert str(refused.value).isprintable()
     assert "forged" in str(refused.value)
+
+
+MANY = """
+nonsense = 3
+scrape_s = "x"
+admin = "127.0.0.1:1"
+limit = {name = "l"}
+[serve]
+listen = "x"
+[empty]
+[timeouts]
+idle_s = -1
+total_s = -2
+[tokens.models]
+a = "cl100k_base"
+b = 3
+[[upstream]]
+url = "foo"
+[[upstream]]
+name = "two"
+kind = "tgi"
+[[upstream]]
+url = "http://x:1"
+[[upstream]]
+url = "http://x:1"
+"""
+
+
+def test_everything_that_is_wrong_is_told_at_once_with_its_source(tmp_path: Path):
+    file = tmp_path / "phasegate.toml"
+    file.write_text(MANY)
+    environ = {"PHASEGATE_NONSENSE": "1", "PHASEGATE_STORE_MB": "x", "PHASEGATE_UPSTREAM_": "[{"}
+    found = gather(file, environ, {"listen": "127.0.0.1:1", "log_level": "loud"})
+    said = [str(fault) for fault in found.faults]
+    assert said[:2] == [
+        "environment PHASEGATE_NONSENSE: unknown setting",
+        "environment PHASEGATE_UPSTREAM_: unknown setting; did you mean PHASEGATE_UPSTREAM?",
+    ]
+    where = f"file {file}"
+    assert sorted(said[2:]) == [
+        f"admin: '127.0.0.1:1' is the address of listen too; give each its own ({where})",
+        f"empty: unknown setting ({where})",
+        f"limit: a list is expected, and this is a table; each begins with [[limit]] ({where})",
+        "log_level: 'loud' is none of debug, info, warning, error (flag)",
+        f"nonsense: unknown setting ({where})",
+        f"scrape_s: a number is expected, and this is text ({where})",
+        f"serve: unknown setting ({where})",
+        "store_mb: a whole number is expected, and this is text (environment PHASEGATE_STORE_MB)",
+        f"timeouts.idle_s: -1.0 is no number from 0 to 1,000,000,000,000 ({where})",
+        f"timeouts.total_s: -2.0 is no number from 0 to 1,000,000,000,000 ({where})",
+        f"tokens.models.b: text is expected, and this is a whole number ({where})",
+        f"upstream.kind: 'tgi' is none of auto, openai, vllm, sglang, llamacpp, ollama (upstream 'two', {where})",
+        f"upstream.url: 'foo' is not http://host:port or https://host:port (upstream 1, {where})",
+        f"upstream.url: is missing (upstream 'two', {where})",
+        f"upstream: two engines are named 'x:1'; give each a name of its own ({where})",
+    ]
+    with pytest.raises(ConfigError) as refused:
+        found.good()
+    assert refused.value.faults == found.faults
+
+
+def test_what_can_stand_stands_beside_what_cannot(tmp_path: Path):
+    file = tmp_path / "phasegate.toml"
+    file.write_text(MANY)
+    settings = gather(file, {}, {"listen": "127.0.0.1:1"}).settings
+    assert (settings.listen, settings.scrape_s, settings.tokens.models) == ("127.0.0.1:1", 5.0, {"a": "cl100k_base"})
+    assert [engine.url for engine in settings.upstream] == ["http://x:1", "http://x:1"]
+
+
+def test_a_check_tells_no_consequence_of_what_is_known():
+    found = gather(None, {}, {"listen": "nonsense", "limit": [{"name": "r", "mode": "watch"}, {"name": "s"}]})
+    fine = Fault("limit", "limits nothing", "limit 's'", rests_on=("limit 's'",))
+    asked: list[Settings] = []
+
+    def check(settings: Settings) -> Iterator[Fault]:
+        asked.append(settings)
+        yield Fault("limit", "limits nothing", "limit 'r'", rests_on=("limit 'r'",))
+        yield Fault("limit.mode", "again", "limit 'r'")
+        yield Fault("upstream.url", "is this proxy", rests_on=("listen",))
+        yield fine
+
+    assert found.also(check).faults == (*found.faults, fine._replace(origin="flag"))
+    assert asked == [found.settings]
+
+
+def test_without_the_file_nothing_is_said_of_what_may_stand_in_it(tmp_path: Path):
+    found = gather(tmp_path / "gone.toml", {"PHASEGATE_ADMIN": "127.0.0.1:8800", "PHASEGATE_SCRAPE_S": "x"}, {})
+    assert [fault.key for fault in found.also(lambda settings: [Fault("records", "x")]).faults] == [
+        str(tmp_path / "gone.toml"),
+        "scrape_s",
+    ]
+
+
+def test_a_table_has_an_origin_too(tmp_path: Path):
+    file = tmp_path / "phasegate.toml"
+    file.write_text('[tokens.models]\nm = "o200k_base"\n')
+    assert load(file, {}, {}).origins["tokens.models"] == f"file {file}"

@@ -1,12 +1,14 @@
 """Settings become rules and tenants, and what cannot stand is named by its key."""
 
+import re
 from pathlib import Path
 
 import pytest
 
 from proxy.admission.keyring import Keyring
-from proxy.config import ConfigError, Limit, Settings, Tenants
-from proxy.policy import purposeful, reloaded, rules, tenants
+from proxy.config import Limit, Settings, Tenants
+from proxy.faults import ConfigError
+from proxy.policy import reloaded, rules, tenants, unfit
 
 
 def test_every_limit_becomes_a_rule_with_the_same_values() -> None:
@@ -23,16 +25,10 @@ def test_limits_and_keys_are_taken_anew_and_the_rest_stays() -> None:
     assert reloaded(Settings(), anew) == Settings(limit=(limit,), tenants=Tenants(header="x-tenant"))
 
 
-def test_a_limit_that_cannot_stand_is_named_by_key_and_name() -> None:
-    settings = Settings(limit=(Limit(name="none", max_concurrency=0),))
-    with pytest.raises(ConfigError, match=r"^limit\.max_concurrency: 0 is less than 1 \(limit 'none'\)$"):
-        rules(settings)
-
-
 @pytest.mark.parametrize(
     ("limit", "message"),
     [
-        (Limit(name="idle", cap_output=True), r"^limit 'idle': limits nothing; give it one of max_prompt_tokens, "),
+        (Limit(name="idle", cap_output=True), r"^limit: limits nothing; give it one of max_prompt_tokens, .*'idle'\)$"),
         (Limit(name="gold", max_concurrency=1, tenants=("a",)), r"^limit\.tenants: nobody is a tenant .*'gold'\)$"),
         (
             Limit(name="typo", max_concurrency=1, kinds=("chat", "chatt")),
@@ -42,14 +38,25 @@ def test_a_limit_that_cannot_stand_is_named_by_key_and_name() -> None:
     ids=["nothing", "nobody", "no kind"],
 )
 def test_a_limit_that_never_has_a_say_is_named(limit: Limit, message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        purposeful(Settings(limit=(limit,)))
+    (fault,) = unfit(Settings(limit=(limit, Limit(name="fine", max_concurrency=1))))
+    assert re.match(message, str(fault))
 
 
 @pytest.mark.parametrize("told", [Tenants(keys_file="keys.json"), Tenants(header="x-tenant")], ids=["keys", "header"])
 def test_a_limit_that_can_have_a_say_stands(told: Tenants) -> None:
     window = Limit(name="window", within_window=True, kinds=("chat", "generate", "embed"))
-    purposeful(Settings(tenants=told, limit=(window, Limit(name="gold", max_concurrency=1, tenants=("a",)))))
+    gold = Limit(name="gold", max_concurrency=1, tenants=("a",))
+    found = unfit(Settings(tenants=told, limit=(window, gold)))
+    assert {fault.key.partition(".")[0] for fault in found} == {"tenants"}  # its file is not there, nobody is believed
+
+
+def test_all_that_cannot_stand_is_told() -> None:
+    told = Tenants(keys_file="/nowhere/keys.json", networks=("10.0.0.1/8", "10.0.0.0/8", "x"))
+    limits = (Limit(name="idle", kinds=("chatt",)), Limit(name="idle too"))
+    assert [fault.key for fault in unfit(Settings(tenants=told, limit=limits))] == [
+        *("limit", "limit.kinds", "limit"),
+        *("tenants.networks", "tenants.networks", "tenants.keys_file"),
+    ]
 
 
 def test_without_settings_there_are_no_tenants() -> None:

@@ -2,39 +2,49 @@
 
 import json
 import os
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 
-from proxy.cli.footing import concerns
+from proxy.cli import USAGE
+from proxy.cli.footing import concerns, unfounded, unfurnished
 from proxy.cli.keys import keys
-from proxy.cli.saying import stop, tell
-from proxy.config import ConfigError, Settings, leaves, masked
+from proxy.cli.saying import tell
+from proxy.config import Settings, leaves, masked
 from proxy.declared import CHANGES
-from proxy.loading import Loaded, load
+from proxy.faults import Fault
+from proxy.loading import Loaded, gather
 from proxy.plain import printable
-from proxy.policy import purposeful, rules, tenants
+from proxy.policy import unfit
 
 FILE = click.Path(dir_okay=False, path_type=Path)
 
 
+def found(file: Path | None, flags: Mapping[str, Any]) -> Loaded:
+    """Settings from all sources, with what is wrong in them and in the keys that they name."""
+    return gather(file, os.environ, flags).also(unfit)
+
+
 def read(file: Path | None, flags: Mapping[str, Any]) -> Loaded:
-    """Settings from all sources, with the files that they name. Raises ConfigError."""
-    result = load(file, os.environ, flags)
-    rules(result.settings)
-    tenants(result.settings)
-    purposeful(result.settings)
+    """The same. Raises ConfigError where anything is wrong."""
+    return found(file, flags).good()
+
+
+def standing(result: Loaded) -> Loaded:
+    """The same; a message for everything that is wrong, and exit code 2."""
+    if result.faults:
+        refuse(result.faults)
+        sys.exit(USAGE)
     return result
 
 
-def loaded(file: Path | None, flags: Mapping[str, Any]) -> Loaded:
-    """The same; a message and exit code 2 where they cannot stand."""
-    try:
-        return read(file, flags)
-    except ConfigError as error:
-        stop(str(error))
+def refuse(faults: Iterable[Fault]) -> None:
+    """Tells all of them, a line each."""
+    for fault in faults:
+        tell(f"phasegate: {fault}")
 
 
 def warn(settings: Settings) -> None:
@@ -52,8 +62,13 @@ def config() -> None:
 @click.argument("file", type=FILE, required=False)
 @click.option("--config", "option", type=FILE, help="TOML file; the same as the argument.")
 def check(file: Path | None, option: Path | None) -> None:
-    """Say whether the settings can stand (exit code 2 if not)."""
-    warn(loaded(file or option, {}).settings)
+    """Say whether the settings can stand, and all that is wrong with them if not (exit code 2).
+
+    What `serve` would refuse is refused, save an address that is in use: it may be the running proxy's own.
+    """
+    if file and option:
+        raise click.UsageError("give one file")
+    warn(standing(found(file or option, {}).also(unfounded).also(unfurnished)).settings)
     click.echo("ok")
 
 
@@ -62,7 +77,7 @@ def check(file: Path | None, option: Path | None) -> None:
 @click.option("--origin", is_flag=True, help="Say where each value comes from.")
 def show(file: Path | None, origin: bool) -> None:
     """Print every setting, as TOML; secrets are masked."""
-    result = loaded(file, {})
+    result = standing(found(file, {}))
     for key, value in leaves(result.settings):
         text = _toml(masked(value, key.rpartition(".")[2]))
         click.echo(printable(f"{key} = {text}" + (f"  # {result.origins[key]}" if origin else "")))

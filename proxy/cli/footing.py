@@ -2,14 +2,19 @@
 
 import os
 import socket
+import ssl
 import stat
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from proxy.config import ConfigError, Settings, split_address
+from proxy.config import Settings
+from proxy.counting import Furniture
 from proxy.exporters.reader import SQLITE_MAGIC
+from proxy.faults import ConfigError, Fault
+from proxy.grammar import split_address
 from proxy.office.guard import is_loopback
+from proxy.plain import fault
 
 FILES = ("records", "store", "state")
 """Settings that name a file which is written while requests run. Its disk may fill later: that is a counted loss."""
@@ -27,24 +32,62 @@ PROMPTS = ("max_prompt_tokens", "within_window")
 """Limits on a prompt's count."""
 
 
-def stand(settings: Settings) -> None:
-    """Raises ConfigError, which names the key, where an engine is this proxy itself, or a file could not be written
-    from the first. Makes none."""
+def unfounded(settings: Settings) -> Iterator[Fault]:
+    """Engines that are this proxy itself, and files that could not be written or read from the first. Makes none."""
     for engine in settings.upstream:
+        at = f"upstream {engine.label!r}"
         if ourselves(engine.url, settings.listen):
-            raise ConfigError(f"upstream: {engine.url} is where clients reach this proxy (listen = {settings.listen})")
-    for key in FILES:
-        name: str = getattr(settings, key)
-        trouble = _trouble(Path(name), beside=key in BESIDE) if name else None
+            here = f"{engine.url} is where clients reach this proxy (listen = {settings.listen})"
+            yield Fault("upstream.url", here, at, rests_on=("listen",))
+        if engine.ca_file and (trouble := _untrusted(engine.ca_file)):
+            yield Fault("upstream.ca_file", f"cannot read {engine.ca_file}: {trouble}", at)
+    yield from _unwritable(settings)
+    if (key := settings.prefixes.key_file) and (trouble := _keyless(Path(key))):
+        yield Fault("prefixes.key_file", f"cannot use {key}: {trouble}")
+
+
+def unfurnished(settings: Settings) -> Iterator[Fault]:
+    """Vocabularies that cannot be read. Reads them, which may take a second each."""
+    try:
+        Furniture(settings.tokens)
+    except ConfigError as error:
+        yield from error.faults
+
+
+def _unwritable(settings: Settings) -> Iterator[Fault]:
+    names: dict[str, str] = {key: name for key in FILES if (name := getattr(settings, key))}
+    for key, name in names.items():
+        trouble = _trouble(Path(name), beside=key in BESIDE)
         if trouble is not None:
-            raise ConfigError(f"{key}: cannot write {name}: {trouble}")
-    if settings.store and _foreign(Path(settings.store)):
-        raise ConfigError(f"store: {settings.store} is a file of something else, and no SQLite database")
+            yield Fault(key, f"cannot write {name}: {trouble}")
+        elif key == "store" and _foreign(Path(name)):
+            yield Fault(key, f"{name} is a file of something else, and no SQLite database")
+        for other in FILES[: FILES.index(key)]:
+            if other in names and _same(names[other], name):
+                yield Fault(key, f"{name} is the file of {other} too; give each its own", rests_on=(other,))
+
+
+def _same(one: str, other: str) -> bool:
+    try:
+        return Path(one).resolve() == Path(other).resolve()
+    except OSError:  # links in a circle: that it cannot be written is said
+        return False
+
+
+def _untrusted(file: str) -> str | None:
+    """Why it is no file of certificates."""
+    try:
+        ssl.create_default_context(cafile=file)
+    except ssl.SSLError:
+        return "it holds no PEM certificate"
+    except (OSError, ValueError) as error:
+        return fault(error)
+    return None
 
 
 def ourselves(url: str, listen: str) -> bool:
     """Whether the listener is where this engine should be: what is sent there would come back without end."""
-    host, port = split_address(listen, "listen")
+    host, port = split_address(listen)
     engine = urlsplit(url)
     theirs = engine.hostname or ""
     if port != (engine.port or PORTS.get(engine.scheme)):
@@ -55,7 +98,7 @@ def ourselves(url: str, listen: str) -> bool:
 
 def concerns(settings: Settings) -> Iterator[str]:
     """What can stand, and is hardly what was meant."""
-    if not settings.admin_token and not is_loopback(split_address(settings.admin, "admin")[0]):
+    if not settings.admin_token and not is_loopback(split_address(settings.admin)[0]):
         yield f"admin listens on {settings.admin} without admin_token: every request will be refused"
     for limit in settings.limit:
         idle = [name for name in PROMPTS if getattr(limit, name)]
@@ -63,11 +106,22 @@ def concerns(settings: Settings) -> Iterator[str]:
             yield f"limit {limit.name!r}: tokens.count is off, so no prompt is held to {' and '.join(idle)}"
 
 
-def claim(address: str, key: str) -> None:
+def claim(address: str) -> None:
     """Binds the address and lets it go again. Raises OSError where a listener could not have it."""
-    host, port = split_address(address, key)
+    host, port = split_address(address)
     with socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET):
         pass
+
+
+def _keyless(path: Path) -> str | None:
+    """Why no key can be read from the file, or made in it; a key that is there is only read."""
+    try:
+        if not (path.is_file() and path.stat().st_size):
+            return _trouble(path, beside=True)
+        path.open("rb").close()
+    except OSError as error:
+        return fault(error)
+    return None
 
 
 def _foreign(path: Path) -> bool:

@@ -19,7 +19,8 @@ from proxy.attribution.ladder import attribute
 from proxy.cli import UNREACHABLE, USAGE
 from proxy.cli.saying import stop, tell
 from proxy.clock import Clock, SystemClock
-from proxy.config import ConfigError, Settings
+from proxy.config import Settings
+from proxy.faults import ConfigError, Fault
 from proxy.fleet import Engine
 from proxy.loading import load
 from proxy.messages import Message
@@ -310,6 +311,12 @@ async def _probe(settings: Settings, model: str | None) -> Result:
         await app.aclose()
 
 
+def _unfit(fault: Fault, url: str) -> str:
+    """What is wrong with the command line, which knows no settings."""
+    where = "--api-key" if fault.key.endswith("api_key") else without_user(url)
+    return printable(f"{where}: {fault.what}")
+
+
 @click.command()
 @click.argument("url")
 @click.option("--quick", is_flag=True, help="One request at a time, for about 20 s.  [the default]")
@@ -321,7 +328,7 @@ def probe(url: str, quick: bool, model: str | None, api_key: str | None, as_json
     try:
         settings = load(None, {}, {"upstream": [{"url": url, "api_key": api_key or ""}]}).settings
     except ConfigError as error:
-        raise click.UsageError(printable(f"{without_user(url)}: {error}")) from None
+        raise click.UsageError("; ".join(_unfit(fault, url) for fault in error.faults)) from None
     try:
         result = asyncio.run(_probe(settings, model))
     except ProbeError as error:

@@ -11,7 +11,7 @@ from typing import Any
 import click
 import msgspec
 
-from proxy.cli.config import FILE, loaded
+from proxy.cli.config import FILE, found, standing
 from proxy.cli.finite import Finite
 from proxy.cli.saying import stop, tell
 from proxy.cli.sieve import Sieve
@@ -104,8 +104,8 @@ def _means(found: Iterable[Stretch]) -> dict[str, Any]:
 
 def _configured(settings: Path | None) -> Path:
     """The store of the settings, else their records file."""
-    found = loaded(settings, {}).settings
-    name = found.store or found.records
+    named = standing(found(settings, {})).settings
+    name = named.store or named.records
     if not name:
         raise click.UsageError("no FILE given, and the settings name no store and no records file")
     return Path(name)

@@ -8,13 +8,15 @@ import click
 import uvloop
 
 from proxy.cli import USAGE
-from proxy.cli.config import FILE, loaded, read, warn
-from proxy.cli.footing import stand
+from proxy.cli.config import FILE, found, read, refuse, standing, warn
+from proxy.cli.footing import unfounded, unfurnished
 from proxy.cli.saying import tell
 from proxy.cli.service import Service
 from proxy.clock import SystemClock
-from proxy.config import ConfigError, Settings
+from proxy.config import Settings
+from proxy.faults import ConfigError
 from proxy.interpreter import calm
+from proxy.loading import Loaded
 from proxy.office.logs import FLUSH_S, to_stderr
 
 
@@ -45,25 +47,28 @@ def serve(
         )
     engines = [{"url": url} for url in upstream] or None
     flags = {"upstream": engines, "listen": listen, "admin": admin, "records": records, "store": store, "quiet": quiet}
-    settings = loaded(file, flags).settings
+    result = found(file, flags).also(unfounded)
+    settings = standing(result if not result.faults else result.also(unfurnished)).settings
     log = to_stderr(settings.log_level, as_json=settings.log_json, clock=SystemClock())
 
     def reread() -> Settings:
         return read(file, flags).settings
 
     try:
-        sys.exit(uvloop.run(_serve(settings, reread, log.put)))
+        sys.exit(uvloop.run(_serve(result, reread, log.put)))
     finally:
         log.close(FLUSH_S)
 
 
-async def _serve(settings: Settings, reread: Callable[[], Settings], say: Callable[[str], None]) -> int:
+async def _serve(result: Loaded, reread: Callable[[], Settings], say: Callable[[str], None]) -> int:
     try:
-        stand(settings)
-        service = Service(settings, reread, say)
-    except (ConfigError, OSError) as error:  # a CA file, a vocabulary: read where they are needed
+        service = Service(result.settings, reread, say)
+    except ConfigError as error:  # a vocabulary is read where it is needed, and not twice
+        refuse(map(result.placed, error.faults))
+        return USAGE
+    except OSError as error:  # a file that was there a moment ago
         tell(f"phasegate: {error}")
         return USAGE
-    warn(settings)
+    warn(result.settings)
     calm()
     return await service.run()

@@ -21,8 +21,10 @@ from proxy.cli import USAGE
 from proxy.cli.footing import claim, ourselves
 from proxy.cli.listener import Listener
 from proxy.clock import SystemClock
-from proxy.config import ConfigError, Settings, Upstream, masked, split_address
+from proxy.config import Settings, Upstream, masked
+from proxy.faults import ConfigError
 from proxy.fleet import Engine
+from proxy.grammar import split_address
 from proxy.messages import EngineAddress, Hello, Pulse
 from proxy.office.channel import Sender
 from proxy.office.process import OfficeProcess
@@ -79,7 +81,7 @@ class Service:
         )
         self._sender = Sender(hello(settings, self._app.auditing.secret))
         self._office = OfficeProcess(self._sender)
-        self._listener = Listener(self._app, *split_address(settings.listen, "listen"))
+        self._listener = Listener(self._app, *split_address(settings.listen))
         self._stops = asyncio.Queue[None]()
         self._reloaded: str | None = None
 
@@ -116,7 +118,7 @@ class Service:
         try:
             await self._listener.start()
             address = self._settings.admin
-            claim(address, "admin")  # after ours is bound: the two may overlap without being the same
+            claim(address)  # after ours is bound: the two may overlap without being the same
         except OSError as error:
             self._say(f"phasegate: cannot listen on {address}: {error.strerror or error}")
             self._listener.stop_accepting()
@@ -201,7 +203,7 @@ def _died(task: asyncio.Task[None]) -> None:
 
 def hello(settings: Settings, audit_key: bytes) -> Hello:
     """What the office must know."""
-    host, port = split_address(settings.admin, "admin")
+    host, port = split_address(settings.admin)
     return Hello(
         pid=os.getpid(),
         version=version("phasegate"),

@@ -72,7 +72,7 @@ def sim(
     plan = Plan(models=models, habits=habits, **chosen)  # type: ignore[arg-type]  # click has checked them
     with ExitStack() as stack:
         try:
-            claim(f"127.0.0.1:{port}", "--port")
+            claim(f"127.0.0.1:{port}")
             out = stack.enter_context(truth.open("a", buffering=1)) if truth else None
             server = build(plan, SystemClock(), partial(_tell, out))
         except (OSError, ValueError) as error:  # ValueError: the model does not fit the device; a NUL in the name

@@ -1,3 +1,4 @@
+import socket
 from pathlib import Path
 
 import pytest
@@ -56,7 +57,8 @@ def test_check_refuses_a_limit_that_limits_nothing(tmp_path: Path):
     file.write_text('[[limit]]\nname = "idle"\n')
     result = run("check", str(file))
     assert result.exit_code == 2
-    assert "limit 'idle': limits nothing" in result.stderr
+    assert "limit: limits nothing" in result.stderr
+    assert f"(limit 'idle', file {file})" in result.stderr
 
 
 def test_print_and_check_quote_nothing_that_steers_a_terminal(tmp_path: Path):
@@ -105,3 +107,62 @@ def test_no_password_of_an_address_is_shown(tmp_path: Path):
             result = run("print", "--origin", **environ)
             assert (result.exit_code, "upstream.url" in result.stderr) == (2, True)
             assert "s3cret" not in result.output
+
+
+EVERYTHING = """
+listen = "127.0.0.1:1"
+scrape_s = "x"
+records = "/nope/r.jsonl"
+[prefixes]
+key_file = "/nope/key"
+[tenants]
+keys_file = "/nope/keys.json"
+[tokens.models]
+a = "/nope/tokenizer.json"
+[[upstream]]
+url = "http://localhost:1"
+[[upstream]]
+url = "https://a"
+ca_file = "/nope/ca.pem"
+[[limit]]
+name = "idle"
+"""
+
+
+@pytest.mark.parametrize("words", [("config", "check"), ("serve", "--config")], ids=["check", "serve"])
+def test_everything_that_serve_would_refuse_is_told_at_once_a_line_each(words: tuple[str, ...], tmp_path: Path):
+    file = tmp_path / "phasegate.toml"
+    file.write_text(EVERYTHING)
+    result = CliRunner().invoke(main, [*words, str(file)], env={"PHASEGATE_NONSENSE": "1"})
+    assert (result.exit_code, result.stdout) == (2, "")
+    said = result.stderr.splitlines()
+    assert said[0] == "phasegate: environment PHASEGATE_NONSENSE: unknown setting"
+    assert all(line.startswith("phasegate: ") and line.endswith(f"file {file})") for line in said[1:])
+    assert [line.split(": ")[1] for line in said[1:]] == [
+        *("scrape_s", "limit", "tenants.keys_file"),
+        *("upstream.url", "upstream.ca_file", "records", "prefixes.key_file", "tokens.models"),
+    ]
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_an_address_in_use_may_be_the_running_proxy_s(tmp_path: Path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        result = run("check", PHASEGATE_LISTEN=f"127.0.0.1:{taken.getsockname()[1]}")
+    assert (result.exit_code, result.output) == (0, "ok\n")
+
+
+def test_check_is_given_one_file(tmp_path: Path):
+    file = tmp_path / "phasegate.toml"
+    file.touch()
+    assert run("check", "--config", str(file)).exit_code == 0
+    result = run("check", str(file), "--config", str(file))
+    assert (result.exit_code, "give one file" in result.stderr) == (2, True)
+
+
+def test_print_says_where_a_table_of_words_comes_from(tmp_path: Path):
+    file = tmp_path / "phasegate.toml"
+    file.write_text('[tokens.models]\nm = "o200k_base"\n')
+    assert (
+        f'tokens.models = {{"m" = "o200k_base"}}  # file {file}'
+        in run("print", "--origin", "--config", str(file)).output
+    )

@@ -7,14 +7,22 @@ from typing import Any
 
 import pytest
 
-from proxy.cli.footing import claim, concerns, ourselves, stand
-from proxy.config import ConfigError, Limit, Settings, Tokens, Upstream
+from proxy.cli.footing import claim, concerns, ourselves, unfounded, unfurnished
+from proxy.config import Limit, Prefixes, Settings, Tokens, Upstream
 from proxy.exporters.reader import SQLITE_MAGIC
+from proxy.faults import ConfigError
+
+CERTIFICATE = Path(__file__).parents[1] / "socket" / "engine.pem"
 
 
 def settings(key: str, path: Path) -> Settings:
     given: dict[str, Any] = {key: str(path)}
     return Settings(**given)
+
+
+def stand(settings: Settings) -> None:
+    if faults := (*unfounded(settings),):
+        raise ConfigError(*faults)
 
 
 @pytest.mark.parametrize("key", ["records", "store", "state"])
@@ -99,9 +107,9 @@ def test_an_address_that_is_free_is_claimed_and_free_again() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         with pytest.raises(OSError, match="in use"):
-            claim(address, "admin")
-    claim(address, "admin")
-    claim(address, "admin")
+            claim(address)
+    claim(address)
+    claim(address)
 
 
 @pytest.mark.parametrize("key", ["store", "state"])
@@ -134,5 +142,64 @@ def test_an_engine_that_is_this_proxy_is_found_out(url: str, listen: str, same: 
 
 
 def test_a_proxy_is_not_put_in_front_of_itself() -> None:
-    with pytest.raises(ConfigError, match=r"upstream: http://localhost:8800 is where clients reach this proxy"):
-        stand(Settings(upstream=(Upstream(url="http://localhost:8800"),)))
+    engines = tuple(Upstream(url=url) for url in ("http://localhost:8800", "http://gpu:8800", "http://127.0.0.1:8800"))
+    told = [(fault.key, fault.at, fault.what) for fault in unfounded(Settings(upstream=engines))]
+    assert told == [
+        (
+            "upstream.url",
+            f"upstream '{place}'",
+            f"http://{place} is where clients reach this proxy (listen = 127.0.0.1:8800)",
+        )
+        for place in ("localhost:8800", "127.0.0.1:8800")
+    ]
+
+
+def test_a_ca_file_holds_a_certificate(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("no certificate", "utf-8")
+    for file, trouble in (
+        (CERTIFICATE, None),
+        (tmp_path / "gone", "No such file or directory"),
+        (tmp_path / "text", "it holds no PEM certificate"),
+    ):
+        told = [str(fault) for fault in unfounded(Settings(upstream=(Upstream(url="https://a", ca_file=str(file)),)))]
+        assert told == ([f"upstream.ca_file: cannot read {file}: {trouble} (upstream 'a')"] if trouble else [])
+
+
+def test_a_key_file_is_there_or_can_be_made_and_is_not_made_yet(tmp_path: Path) -> None:
+    kept, empty, pipe = tmp_path / "kept", tmp_path / "empty", tmp_path / "pipe"
+    kept.write_bytes(b"k")
+    kept.chmod(0o400)
+    empty.touch()
+    os.mkfifo(pipe)
+    for file, trouble in (
+        (kept, None),
+        (empty, None),
+        (tmp_path / "new", None),
+        (pipe, "it is no regular file"),
+        (tmp_path, "Is a directory"),
+        (tmp_path / "no" / "key", f"there is no directory {tmp_path / 'no'}"),
+        (kept / "key", "Not a directory"),
+    ):
+        told = [str(fault) for fault in unfounded(Settings(prefixes=Prefixes(key_file=str(file))))]
+        assert told == ([f"prefixes.key_file: cannot use {file}: {trouble}"] if trouble else [])
+    assert not (tmp_path / "new").exists()
+
+
+def test_two_logs_of_different_form_are_not_one_file(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    given = Settings(records=str(tmp_path / "file"), store=str(tmp_path / "link"), state=f"{tmp_path}/./file")
+    assert [str(fault) for fault in unfounded(given)] == [
+        f"store: {tmp_path}/link is the file of records too; give each its own",
+        f"state: {tmp_path}/./file is the file of records too; give each its own",
+        f"state: {tmp_path}/./file is the file of store too; give each its own",
+    ]
+
+
+def test_every_vocabulary_that_cannot_be_read_is_told() -> None:
+    models = {"a": "/nope/a.json", "b": "o200k_base", "c": "/nope/c.json"}
+    told = [str(fault) for fault in unfurnished(Settings(tokens=Tokens(models=models)))]
+    assert [line.partition(".json")[0] for line in told] == [
+        "tokens.models: cannot read /nope/a",
+        "tokens.models: cannot read /nope/c",
+    ]
+    assert list(unfurnished(Settings())) == []

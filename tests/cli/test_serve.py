@@ -8,7 +8,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from proxy.cli import USAGE, main
-from proxy.config import ConfigError, Settings
+from proxy.config import Settings
+from proxy.faults import ConfigError
 from proxy.office.outlet import Outlet
 
 
@@ -109,8 +110,14 @@ def test_what_cannot_start_says_why(started: list[Served], arguments: tuple[str,
     ("content", "says"),
     [
         ('[[upstream]]\nurl = "https://a:1"\nca_file = "/nowhere.pem"\n', "No such file"),
-        ('[tokens]\nmodels = {m = "/nowhere.json"}\n', "tokens.models: cannot read /nowhere.json"),
-        ('[prefixes]\nkey_file = "/nope/key"\n', "prefixes.key_file: /nope/key: No such file or directory"),
+        (
+            '[tokens]\nmodels = {m = "/nowhere.json"}\n',
+            "tokens.models: cannot read /nowhere.json: No such file or directory (os error 2) (file ",
+        ),
+        (
+            '[prefixes]\nkey_file = "/nope/key"\n',
+            "prefixes.key_file: cannot use /nope/key: there is no directory",
+        ),
     ],
     ids=["ca_file", "tokenizer", "key_file"],
 )

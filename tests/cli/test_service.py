@@ -17,8 +17,9 @@ from structlog.testing import capture_logs
 
 from proxy.cli import USAGE
 from proxy.cli.service import Service, hello, trust
-from proxy.config import MASK, ConfigError, Limit, Metrics, Prefixes, Settings, Timeouts, Upstream
+from proxy.config import MASK, Limit, Metrics, Prefixes, Settings, Timeouts, Upstream
 from proxy.engines.fingerprint import Fingerprint
+from proxy.faults import ConfigError, Fault
 from tests.support.client import Answer, SocketClient, simple_request
 from tests.support.engine import SocketEngine
 from tests.support.patience import run, until
@@ -149,7 +150,7 @@ def test_the_drain_limit_cuts_too(tmp_path: Path) -> None:
 def test_limits_are_read_anew_and_what_cannot_stand_changes_nothing(tmp_path: Path) -> None:
     answers: list[Settings | ConfigError] = [
         Settings(limit=(Limit(name="none", max_output_tokens=1),)),
-        ConfigError("limit.max_concurrency: 0"),
+        ConfigError(Fault("limit.max_concurrency", "0"), Fault("admin", "x")),
     ]
 
     def reread() -> Settings:
@@ -178,7 +179,7 @@ def test_limits_are_read_anew_and_what_cannot_stand_changes_nothing(tmp_path: Pa
     with capture_logs() as logs:
         run(test)
     assert [(entry["event"], entry.get("reason")) for entry in logs if "reload" in entry["event"]] == [
-        ("reloaded", None), ("reload_refused", "limit.max_concurrency: 0"),
+        ("reloaded", None), ("reload_refused", "limit.max_concurrency: 0; admin: x"),
     ]  # fmt: skip
     (done,) = (entry for entry in logs if entry["event"] == "reloaded")
     assert done["scope"] == "limits and keys alone; the rest needs a restart"

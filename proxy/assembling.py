@@ -1,0 +1,155 @@
+"""A tree of plain values becomes settings: what cannot stand in it is left out and told, all of it; the rest stands.
+
+What is left out has its default, so that everything else can be judged too.
+"""
+
+import difflib
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, TypeGuard, TypeVar, get_args, get_origin
+
+import msgspec
+
+from proxy.config import Section, Settings
+from proxy.faults import Fault, Unfit
+from proxy.grammar import split_address
+
+PLAIN = {
+    **{"int": "a whole number", "float": "a number", "str": "text", "bool": "true or false", "null": "nothing"},
+    **{"array": "a list", "object": "a table", "date": "a date", "time": "a time", "datetime": "a moment"},
+}
+"""Types, as msgspec names them and as people do."""
+
+NEAR = 0.65
+"""Likeness of two names, by difflib's measure, from which one may be a slip for the other; `idel_s` for `idle_s` has
+0.83."""
+
+S = TypeVar("S", bound=Section)
+
+
+def assemble(tree: Mapping[str, Any]) -> tuple[Settings, list[Fault]]:
+    """The settings that can stand, and what is wrong with each of the others."""
+    faults: list[Fault] = []
+    return _section(Settings, tree, "", "", faults) or Settings(), faults
+
+
+def clashes(settings: Settings) -> Iterator[Fault]:
+    """Values that cannot stand beside one another."""
+    if split_address(settings.listen) == (admin := split_address(settings.admin)) and admin[1]:  # port 0: any free one
+        yield Fault(
+            "admin", f"{settings.admin!r} is the address of listen too; give each its own", rests_on=("listen",)
+        )
+    for label in _repeated(engine.label for engine in settings.upstream):
+        yield Fault("upstream", f"two engines are named {label!r}; give each a name of its own")
+    for name in _repeated(limit.name for limit in settings.limit):
+        yield Fault("limit", f"two limits are named {name!r}; give each a name of its own")
+
+
+def schema(section: type[Section], path: str = "") -> Iterator[tuple[str, Any]]:
+    """Every dotted key and its type; a list of tables is one key."""
+    for field in msgspec.structs.fields(section):
+        if _is_section(field.type):
+            yield from schema(field.type, f"{path}{field.name}.")
+        else:
+            yield f"{path}{field.name}", field.type
+
+
+def nearest(name: str, known: Iterable[str], prefix: str = "") -> str:
+    """What may have been meant, as the end of a sentence; empty where nothing is near."""
+    close = difflib.get_close_matches(name, [*known], 1, NEAR)
+    return f"; did you mean {prefix}{close[0]}?" if close else ""
+
+
+def _section(kind: type[S], tree: Mapping[str, Any], path: str, at: str, faults: list[Fault]) -> S | None:
+    """None where a value is missing that it must have."""
+    fields = {field.name: field for field in msgspec.structs.fields(kind)}
+    for key in tree:
+        if key not in fields:
+            faults.append(Fault(path + key, f"unknown setting{nearest(path + key, _names(Settings))}", at))
+    values = {}
+    for key, field in fields.items():
+        if key in tree:
+            value = _value(field.type, tree[key], path + key, at, faults)
+            if value is not None:
+                values[key] = value
+        elif field.required:
+            faults.append(Fault(path + key, "is missing", at))
+    needed = {key for key, field in fields.items() if field.required}
+    return _built(kind, values, needed, path, at, faults)
+
+
+def _built(
+    kind: type[S], values: dict[str, Any], needed: set[str], path: str, at: str, faults: list[Fault]
+) -> S | None:
+    while needed <= values.keys():
+        try:
+            return kind(**values)
+        except Unfit as error:
+            first = {fault.key: fault for fault in reversed(error.faults)}  # of those of one value
+            for key, fault in first.items():
+                del values[key]
+                faults.append(fault._replace(key=path + key, at=at))
+    return None
+
+
+def _value(kind: Any, given: Any, path: str, at: str, faults: list[Fault]) -> Any:
+    """None where it cannot stand, or is nothing."""
+    item = get_args(kind)[0] if get_origin(kind) is tuple else None
+    try:
+        if _is_section(kind):
+            return _section(kind, msgspec.convert(given, dict[str, Any]), f"{path}.", at, faults)
+        if _is_section(item):
+            tables = enumerate(msgspec.convert(given, list[dict[str, Any]]), 1)
+            made = (_section(item, table, f"{path}.", _at(path, number, table), faults) for number, table in tables)
+            return tuple(one for one in made if one is not None)
+        if get_origin(kind) is dict:
+            words = msgspec.convert(given, dict[str, Any]).items()
+            named = {word: _value(get_args(kind)[1], one, f"{path}.{word}", at, faults) for word, one in words}
+            return {word: one for word, one in named.items() if one is not None}
+        return msgspec.convert(given, kind, strict=False)
+    except msgspec.ValidationError as error:
+        spelt = f"; each begins with [[{path}]]" if _is_section(item) else ""
+        faults.append(Fault(path, _wrong(str(error), kind) + spelt, at))
+    except UnicodeEncodeError:  # of flags and environment, which are bytes
+        faults.append(Fault(path, "is no UTF-8", at))
+    return None
+
+
+def _at(path: str, number: int, table: Mapping[str, Any]) -> str:
+    """Which table of a list it is: by its name if it has one, else by its place."""
+    name = table.get("name")
+    return f"{path} {name!r}" if name and isinstance(name, str) else f"{path} {number}"
+
+
+def _wrong(message: str, kind: Any) -> str:
+    """msgspec's message in words of the file; what may be left out is not written as null."""
+    what = message.partition(" - at `$")[0]
+    if what.startswith("Invalid enum value"):
+        choices = get_args(get_args(kind)[0] if get_origin(kind) is tuple else kind)
+        return f"{what.removeprefix('Invalid enum value ')} is none of {', '.join(choices)}"
+    if wanted := re.match(r"Expected `(.+)`, got `(.+)`", what):
+        return f"{_plain(wanted[1])} is expected, and this is {_plain(wanted[2])}"
+    return what
+
+
+def _plain(kinds: str) -> str:
+    return " or ".join(PLAIN.get(kind, kind) for kind in kinds.split(" | ") if kind != "null" or kinds == "null")
+
+
+def _names(section: type[Section], path: str = "") -> Iterator[str]:
+    """Every dotted key, those inside lists of tables too."""
+    for key, kind in schema(section, path):
+        item = get_args(kind)[0] if get_origin(kind) is tuple else None
+        if _is_section(item):
+            yield from _names(item, f"{key}.")
+        else:
+            yield key
+
+
+def _is_section(kind: Any) -> TypeGuard[type[Section]]:
+    return isinstance(kind, type) and issubclass(kind, Section)
+
+
+def _repeated(names: Iterable[str]) -> list[str]:
+    return [name for name, times in Counter(names).items() if times > 1]
