@@ -24,8 +24,8 @@ BESIDE = ("store", "state")
 of the old one (or of `/dev/null`). Records may go to a pipe."""
 
 
-ANY = ("0.0.0.0", "::")
-"""Hosts of a listener on all addresses."""
+ANY = {"0.0.0.0": ("127.0.0.1", "IPv4"), "::": ("[::1]", "IPv6")}
+"""Hosts of a listener on all addresses: the one of them by which a machine knows itself, and which these are."""
 PORTS = {"http": 80, "https": 443}
 
 PROMPTS = ("max_prompt_tokens", "within_window")
@@ -94,6 +94,13 @@ def ourselves(url: str, listen: str) -> bool:
         return False
     near = is_loopback(theirs) and (host in ANY or (is_loopback(host) and "localhost" in (theirs, host)))
     return near or theirs == host
+
+
+def near(address: str) -> tuple[str, str]:
+    """Where this machine reaches a listener on this address; of which kind all others reach it too, if it has more."""
+    host, port = split_address(address)
+    mine, family = ANY.get(host, ("", ""))
+    return (f"{mine}:{port}" if mine else address), family
 
 
 def concerns(settings: Settings) -> Iterator[str]:

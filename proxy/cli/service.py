@@ -18,7 +18,7 @@ import structlog
 
 from proxy.app import DataApp
 from proxy.cli import USAGE
-from proxy.cli.footing import claim, ourselves
+from proxy.cli.footing import claim, near, ourselves
 from proxy.cli.listener import Listener
 from proxy.clock import SystemClock
 from proxy.config import Settings, Upstream, masked
@@ -183,8 +183,11 @@ class Service:
 
     def banner(self) -> Iterable[str]:
         """What was found, and what to export in the client."""
-        data, engines = self._settings.listen, [engine for engine in self._app.fleet.engines if engine.answers]
-        yield f"phasegate {version('phasegate')} listens on http://{data}, admin on http://{self._settings.admin}"
+        engines = [engine for engine in self._app.fleet.engines if engine.answers]
+        data, admin = self._settings.listen, self._settings.admin
+        for _, port in self._listener.addresses[:1]:  # where a free one was asked for
+            data = f"{data.rpartition(':')[0]}:{port}"
+        yield f"phasegate {version('phasegate')} listens on {_site(data)}, admin on {_site(admin)}"
         for engine in engines:
             yield f"  {_engine_line(engine)}"
         silent = [engine for engine in self._app.fleet.engines if not engine.answers]
@@ -192,7 +195,10 @@ class Service:
             yield f"  no answer yet from {', '.join(map(_place, silent))}; looking again until one comes"
         yield "  point clients here:"
         kinds = {engine.kind for engine in engines}
-        yield from (f"    {line.format(data)}" for fitting, line in CLIENTS if not kinds or kinds & fitting)
+        here, family = near(data)
+        yield from (f"    {line.format(here)}" for fitting, line in CLIENTS if not kinds or kinds & fitting)
+        if family:
+            yield f"    on other machines   this one's name or address in place of {here.rpartition(':')[0]}"
 
 
 def _died(task: asyncio.Task[None]) -> None:
@@ -234,6 +240,11 @@ def hello(settings: Settings, audit_key: bytes) -> Hello:
 def trust(engines: Iterable[Upstream]) -> dict[str, str]:
     """CA files by authority."""
     return {urlsplit(engine.url).netloc: engine.ca_file for engine in engines if engine.ca_file}
+
+
+def _site(address: str) -> str:
+    here, family = near(address)
+    return f"http://{here}" + (f" and all other {family} addresses" if family else "")
 
 
 def _engine_line(engine: Engine) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from proxy.cli.footing import claim, concerns, ourselves, unfounded, unfurnished
+from proxy.cli.footing import claim, concerns, near, ourselves, unfounded, unfurnished
 from proxy.config import Limit, Prefixes, Settings, Tokens, Upstream
 from proxy.exporters.reader import SQLITE_MAGIC
 from proxy.faults import ConfigError
@@ -139,6 +139,21 @@ def test_a_pipe_or_a_device_is_no_place_for_what_is_replaced_or_locked(key: str,
 )
 def test_an_engine_that_is_this_proxy_is_found_out(url: str, listen: str, same: bool) -> None:
     assert ourselves(url, listen) is same
+
+
+@pytest.mark.parametrize(
+    ("listen", "found"),
+    [
+        ("127.0.0.1:1", ("127.0.0.1:1", "")),
+        ("gpu:1", ("gpu:1", "")),
+        ("0.0.0.0:1", ("127.0.0.1:1", "IPv4")),
+        (":1", ("127.0.0.1:1", "IPv4")),
+        ("[::]:1", ("[::1]:1", "IPv6")),
+        ("[::1]:1", ("[::1]:1", "")),
+    ],
+)
+def test_a_listener_is_reached_under_an_address_that_there_is(listen: str, found: tuple[str, str]) -> None:
+    assert near(listen) == found
 
 
 def test_a_proxy_is_not_put_in_front_of_itself() -> None:

@@ -112,7 +112,7 @@ def test_what_cannot_start_says_why(started: list[Served], arguments: tuple[str,
         ('[[upstream]]\nurl = "https://a:1"\nca_file = "/nowhere.pem"\n', "No such file"),
         (
             '[tokens]\nmodels = {m = "/nowhere.json"}\n',
-            "tokens.models: cannot read /nowhere.json: No such file or directory (os error 2) (file ",
+            "tokens.models: cannot read /nowhere.json: No such file or directory (os error 2) (file",
         ),
         (
             '[prefixes]\nkey_file = "/nope/key"\n',

@@ -287,6 +287,34 @@ def test_the_banner_names_what_was_found_and_where_to_point_clients() -> None:
 
 
 @pytest.mark.parametrize(
+    ("listen", "here"),
+    [("0.0.0.0:9", "127.0.0.1"), (":9", "127.0.0.1"), ("[::]:9", "[::1]")],
+    ids=["ipv4", "empty", "ipv6"],
+)
+def test_the_banner_names_an_address_that_a_client_can_use(listen: str, here: str) -> None:
+    said = banner(Settings(listen=listen, admin="0.0.0.0:10"))
+    family = "IPv6" if here == "[::1]" else "IPv4"
+    assert f"listens on http://{here}:9 and all other {family} addresses, admin on http://127.0.0.1:10 and all" in said
+    assert set(re.findall(r"export \w+=http://(.*):9", said)) == {here}
+    assert said.endswith(f"\n    on other machines   this one's name or address in place of {here}")
+    assert "other machines" not in banner(Settings(listen="gpu-box:9", admin="0.0.0.0:10"))
+
+
+def test_the_banner_names_the_port_that_a_free_one_became() -> None:
+    async def test() -> tuple[str, int]:
+        service = Service(Settings(listen="127.0.0.1:0", upstream=(Upstream(url="http://a:1"),)), unread, say)
+        await service._listener.start()
+        try:
+            return "\n".join(service.banner()), service._listener.addresses[0][1]
+        finally:
+            service._listener.stop_accepting()
+
+    said, port = asyncio.run(test())
+    assert f"OPENAI_BASE_URL=http://127.0.0.1:{port}/v1\n" in said
+    assert port
+
+
+@pytest.mark.parametrize(
     ("kind", "names"),
     [
         ("ollama", ["OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", "OLLAMA_HOST"]),
