@@ -2,8 +2,10 @@
 
 import json
 import secrets
+import ssl
 from collections.abc import Callable, Iterator
-from http.client import HTTPException
+from contextlib import suppress
+from http.client import HTTPException, InvalidURL
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.error import HTTPError, URLError
@@ -12,12 +14,12 @@ from urllib.request import Request, urlopen
 import click
 import msgspec
 
-from proxy.cli import UNREACHABLE, sources
+from proxy.cli import UNREACHABLE, USAGE, sources
 from proxy.cli.finite import Finite
 from proxy.cli.saying import stop, tell
 from proxy.cli.sieve import Sieve
-from proxy.exporters.reader import Unreadable, text
-from proxy.plain import json_text, paragraph, printable, without_user
+from proxy.exporters.reader import Unreadable, Wanted, lines
+from proxy.plain import fault, json_text, paragraph, printable, without_user
 from proxy.prefixes.canon import Encode
 from proxy.prefixes.ledger import Books
 from proxy.prefixes.offline import Offline, Trace
@@ -46,6 +48,17 @@ ANSWER_BYTES = 64 * 1024 * 1024
 """Largest answer of a live proxy; a busy one's has a hundredth of it."""
 LARGEST_BLOCK, LARGEST_POOL, FASTEST = 10**6, 10**12, 10**9
 """Of the options, all in tokens: beyond what machines have."""
+
+WHERE = "http://HOST:PORT of a proxy's admin listener (`serve` says it at its start; http://127.0.0.1:8801 by default)"
+WANTS = f"give a file of requests (JSON lines with `body`), a records file or a store of `phasegate serve`, or {WHERE}"
+WANTS_TRACE = "a trace has JSON lines with `input_length` and `hash_ids`"
+
+GUARDED = (401, 403, 421)
+"""How an admin listener answers whom it does not let in."""
+FAILED = 500
+"""From here on it is the listener's trouble, not the caller's."""
+SAID = 200
+"""Characters shown of what a listener says that does not answer."""
 
 TIMEOUT_S = 10
 """For a live proxy to answer."""
@@ -81,14 +94,14 @@ def audit(
     """Audit prefix caching: of requests in a file, of a trace, of a records file, or of a running proxy.
 
     SOURCE is a file of requests (JSON lines with id, t_s, path, body, output_text), a records file, either of them
-    gzipped too, or the address of a running proxy's admin listener.
+    gzipped too, a store, or the address of a running proxy's admin listener.
     """
-    if trace is None and source is None:
-        raise click.UsageError("give a file, an address, or --trace FILE")
+    if bool(source) is (trace is not None):
+        raise click.UsageError(f"{WANTS}, or --trace FILE" if trace is None else "give a source or --trace, not both")
     try:
         report = _report(source or "", trace, block, capacities, token)
     except Unreadable as error:
-        stop(str(error))
+        stop(f"{error}; {WANTS if trace is None else WANTS_TRACE}")
     if as_json:
         click.echo(json_text(json.dumps(report, ensure_ascii=False)))
     else:
@@ -108,7 +121,7 @@ def _report(
 
 
 def _rows(sieve: Sieve, path: Path, decode: Callable[[bytes], T]) -> Iterator[T]:
-    return (row for _, row in sieve.rows(text(path, LINE_BYTES), decode))
+    return (row for _, row in sieve.rows(lines(path, Wanted(), LINE_BYTES), decode))
 
 
 def _trace(path: Path, block: int, capacities: tuple[int, ...]) -> dict[str, Any]:
@@ -123,22 +136,33 @@ def _trace(path: Path, block: int, capacities: tuple[int, ...]) -> dict[str, Any
 def _file(path: Path, block: int, capacities: tuple[int, ...]) -> dict[str, Any]:
     audit = Offline(_encoder(), block, capacities, secrets.token_bytes(16))
     books, families = Books(), _Families()
-    skipped = recorded = 0
+    audited = records = skipped = 0
     sieve = Sieve(path, "requests", PROGRESS)
     for line in _rows(sieve, path, sources.line):
-        if line.v is not None:
-            settled = _settled(books, line)
-            recorded += settled
-            if settled:
-                families.add(line)
-        else:
+        if line.v is None:
             skipped += not _take(audit, line)
-    if skipped:
-        tell(f"{skipped:,} of {sieve.read:,} lines hold no prompt")
-    if recorded:
+            continue
+        records += 1
+        if _settled(books, line):
+            audited += 1
+            families.add(line)
+    _account(path, sieve, skipped)
+    if records and not audited:
+        tell(f"phasegate: {path}: no prompt of these {records:,} records was audited (prefixes.audit)")
+    if audited:
         return {**books.report(), "families": families.rows()}
     tell("searching for what breaks prefixes")
     return audit.report(list(audit.breakers()))
+
+
+def _account(path: Path, sieve: Sieve, skipped: int) -> None:
+    """Tells what could not be audited. Raises Unreadable where a file holds nothing that ever could be."""
+    if not sieve.good:
+        tell(f"phasegate: {path}: holds nothing yet")
+    elif skipped == sieve.good:
+        raise Unreadable(f"{path}: holds no requests (none of {skipped:,} lines has a prompt)")
+    elif skipped:
+        tell(f"{skipped:,} of {sieve.read:,} lines hold no prompt")
 
 
 class _Families:
@@ -205,13 +229,32 @@ def _live(address: str, token: str) -> dict[str, Any]:
         with urlopen(Request(address.rstrip("/") + "/api/prefixes", headers=headers), timeout=TIMEOUT_S) as answer:
             return sources.answer(answer.read(ANSWER_BYTES))
     except HTTPError as error:
-        error.close()
-        stop(f"{shown}: {error.code} {error.reason}", UNREACHABLE)
-    except URLError as error:
-        stop(f"{shown}: {error.reason}", UNREACHABLE)
+        with error:
+            stop(f"{shown}: {_refusal(error)}", UNREACHABLE if error.code >= FAILED else USAGE)
     except (msgspec.DecodeError, RecursionError):
-        stop(f"{shown}: no audit there")
-    except (OSError, HTTPException) as error:
-        stop(f"{shown}: {error or type(error).__name__}", UNREACHABLE)
-    except ValueError:
+        stop(f"{shown}: no audit there; give {WHERE}")
+    except (ValueError, InvalidURL):
         stop(f"{shown}: cannot be asked; is it http://HOST:PORT, and the token one?")
+    except (OSError, HTTPException) as error:
+        stop(f"{shown}: {_unreached(error)}; give {WHERE}", UNREACHABLE)
+
+
+def _refusal(error: HTTPError) -> str:
+    """Why there is no audit, in the words of an admin listener if it is one."""
+    if error.code in GUARDED:
+        said = b""
+        with suppress(OSError, HTTPException):
+            said = error.read(SAID)
+        where = "; give it as --token or PHASEGATE_ADMIN_TOKEN" if error.code == GUARDED[0] else ""
+        return f"{error.code}, {said.decode('utf-8', 'replace').partition(chr(10))[0]}{where}"
+    return f"no admin listener of phasegate is there ({error.code} {error.reason}); give {WHERE}"
+
+
+def _unreached(error: Exception) -> str:
+    """Why nothing can be asked there."""
+    why = error.reason if isinstance(error, URLError) else error
+    if isinstance(why, ssl.SSLError):
+        return "no TLS that can be trusted is spoken there"
+    if isinstance(why, HTTPException) and not isinstance(why, OSError):
+        return "what listens there speaks no HTTP"
+    return fault(why) if isinstance(why, Exception) else str(why)

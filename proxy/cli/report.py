@@ -25,6 +25,8 @@ from proxy.plain import json_text
 PROGRESS = 50_000
 """Records between two words to a waiting reader: about half a second."""
 
+WANTS = "give a store or a records file, as `phasegate serve --store FILE.db --records FILE.jsonl` writes them"
+
 LONGEST_S = 10**9
 """Of a time window: thirty years."""
 
@@ -52,7 +54,7 @@ def moment(ctx: click.Context, param: click.Parameter, value: str | None) -> flo
 
 
 @click.command()
-@click.argument("file", type=FILE, required=False)
+@click.argument("file", type=click.Path(path_type=Path), required=False)
 @click.option("--json", "form", flag_value="json", help="The whole report as JSON.")
 @click.option("--csv", "form", flag_value="csv", help="One line per distribution.")
 @click.option("--md", "form", flag_value="md", help="As Markdown.")
@@ -78,7 +80,8 @@ def report(
     has what the engines' own metrics said: their means are shown beside ours, where a report is of all models.
     """
     path, wanted = file or _configured(settings), Wanted(since, until, model)
-    records = _picked(path, wanted)
+    sieve = Sieve(path, "records", PROGRESS)
+    records = _picked(sieve, path, wanted)
     try:
         if form == "rows":
             for line, _ in records:
@@ -86,11 +89,12 @@ def report(
         else:
             rows = [row for _, row in records]
             if not rows:
-                tell(f"phasegate: {path}: no record fits")
+                some = sieve.read or wanted != Wanted()
+                tell(f"phasegate: {path}: {'no record fits' if some else 'holds no record yet'}")
             seen = summarize(rows, window)
             click.echo(FORMS[form or "text"]({**seen, **_means(means(path, wanted))}))
     except Unreadable as error:
-        stop(str(error))
+        stop(f"{error}; {WANTS}")
 
 
 def _means(found: Iterable[Stretch]) -> dict[str, Any]:
@@ -111,9 +115,8 @@ def _configured(settings: Path | None) -> Path:
     return Path(name)
 
 
-def _picked(path: Path, wanted: Wanted) -> Iterator[tuple[bytes, Row]]:
+def _picked(sieve: Sieve, path: Path, wanted: Wanted) -> Iterator[tuple[bytes, Row]]:
     """The records wanted, each as it stands and as a row. Raises Unreadable for a file of other things."""
-    sieve = Sieve(path, "records", PROGRESS)
     decode = msgspec.json.Decoder(Row).decode
     return ((line, row) for line, row in sieve.rows(lines(path, wanted), decode) if _fits(row, wanted))
 

@@ -44,11 +44,15 @@ class Sieve:
             self.good += 1
             yield line, row
         if self._bad and not self.good:
-            raise Unreadable(f"{self._path}: holds no {self._what}: {self._first}")
+            raise Unreadable(f"{self._path}: holds no {self._what} ({self._first})")
         if self._bad:
             tell(f"{self._bad:,} lines are no {self._what}; left out ({self._first})")
 
     def _none(self, line: bytes, error: Exception) -> None:
         if line.strip():
             self._bad += 1
-            self._first = self._first or f"line {self.read:,}: {error}"
+            self._first = self._first or f"line {self.read:,}: {error if _is_text(line) else 'it is no text'}"
+
+
+def _is_text(line: bytes) -> bool:
+    return b"\0" not in line and "\ufffd" not in line.decode("utf-8", "replace")

@@ -47,23 +47,15 @@ class Unreadable(Exception):
     """The file cannot be read at all; the message says why."""
 
 
-def lines(path: Path, wanted: Wanted) -> Iterator[bytes]:
-    """Every record as a line of JSON. The store picks by itself; of a JSONL file all lines come. Raises Unreadable."""
+def lines(path: Path, wanted: Wanted, most: int = LINE_BYTES) -> Iterator[bytes]:
+    """Every record as a line of JSON. The store picks by itself; of a JSONL file all lines come, of one that is longer
+    than `most` its beginning. Raises Unreadable."""
     try:
         with path.open("rb") as file:
             if _stored(file):
                 yield from _rows(path, wanted)
             else:
-                yield from _text(file, LINE_BYTES)
-    except FAULTS as error:
-        raise Unreadable(f"{path}: {fault(error)}") from None
-
-
-def text(path: Path, most: int) -> Iterator[bytes]:
-    """Every line of a file, gzipped or not; of one that is longer than `most`, its beginning. Raises Unreadable."""
-    try:
-        with path.open("rb") as file:
-            yield from _text(file, most)
+                yield from _text(file, most)
     except FAULTS as error:
         raise Unreadable(f"{path}: {fault(error)}") from None
 
@@ -109,6 +101,8 @@ def _rows(path: Path, wanted: Wanted) -> Iterator[bytes]:
     given = {"at >= ?": wanted.since_s, "at < ?": wanted.until_s, "model = ?": wanted.model}
     where, values = _where(given)
     with closing(_opened(path)) as connection:
+        if not _has(connection, "requests"):
+            raise Unreadable(f"{path}: a database of something else, without a table of requests")
         found = connection.execute(f"SELECT record FROM requests{where} ORDER BY n", values)
         yield from (record.encode() if isinstance(record, str) else b"?" for (record,) in found)
 
@@ -116,7 +110,7 @@ def _rows(path: Path, wanted: Wanted) -> Iterator[bytes]:
 def _sums(path: Path, wanted: Wanted) -> Iterator[Stretch]:
     where, values = _where({"since >= ?": wanted.since_s, "until <= ?": wanted.until_s})
     with closing(_opened(path)) as connection:
-        if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'means'").fetchone():
+        if not _has(connection, "means"):
             return
         for engine, name, *numbers in connection.execute(
             f"SELECT {SUMS} FROM means{where} GROUP BY engine, name", values
@@ -145,6 +139,10 @@ def _opened(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)
     connection.text_factory = lambda data: data.decode("utf-8", "replace")
     return connection
+
+
+def _has(connection: sqlite3.Connection, table: str) -> bool:
+    return connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", [table]).fetchone() is not None
 
 
 def _where(given: Mapping[str, object]) -> tuple[str, list[object]]:

@@ -1,5 +1,6 @@
 import gzip
 import json
+import socket
 import tempfile
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -12,9 +13,12 @@ from hypothesis import strategies as st
 
 from proxy.cli import UNREACHABLE, USAGE
 from proxy.cli import audit as verb
-from proxy.cli.audit import audit
+from proxy.cli.audit import WANTS, WHERE, audit
+from proxy.exporters.sqlite import SqliteExporter
+from proxy.records import PrefixVerdict
 from tests.prefixes.breakers.apps import rules
 from tests.support.hostile import ESCAPE, is_plain, lines
+from tests.support.records import record
 
 RULES = rules("command", 20)
 
@@ -76,7 +80,45 @@ def test_a_line_that_is_no_request_is_named(tmp_path, text):
     path.write_text(text)
     result = run(path)
     assert result.exit_code == USAGE
-    assert "line 1" in result.stderr
+    assert "holds no requests (line 1: " in result.stderr
+    assert result.stderr.endswith(f"; {WANTS}\n")
+
+
+def test_a_file_without_a_prompt_is_no_file_of_requests(tmp_path):
+    path = tmp_path / "one.json"
+    path.write_text('{"a": 1}\n{"b": 2}\n')
+    result = run(path)
+    assert (result.exit_code, result.stdout) == (USAGE, "")
+    assert result.stderr == f"phasegate: {path}: holds no requests (none of 2 lines has a prompt); {WANTS}\n"
+
+
+def test_an_empty_file_holds_nothing_yet(tmp_path):
+    path = tmp_path / "records.jsonl"
+    path.touch()
+    result = run(path)
+    assert (result.exit_code, f"phasegate: {path}: holds nothing yet\n" in result.stderr) == (0, True)
+
+
+@pytest.mark.parametrize(("name", "got"), [("", "Is a directory"), ("gone", "No such file or directory")])
+def test_what_is_no_file_is_told_what_is_wanted(tmp_path, name, got):
+    result = run(tmp_path / name)
+    assert (result.exit_code, result.stderr) == (USAGE, f"phasegate: {tmp_path / name}: {got}; {WANTS}\n")
+
+
+def test_a_store_is_read_as_the_records_that_it_keeps(tmp_path):
+    bins = (("hit", 64), ("compulsory", 36))
+    prefix = PrefixVerdict(block=16, tokens=100, expected=64, attainable=64, infinite=64, bins=bins)
+    exporter = SqliteExporter(tmp_path / "s.db")
+    exporter.export(record("a", prefix=prefix))
+    exporter.close()
+    report = json.loads(run(tmp_path / "s.db", "--json").stdout)
+    assert report["engines"][0]["bins"]["hit"] == 64
+
+
+def test_records_without_an_audit_are_said_to_have_none(tmp_path):
+    path = tmp_path / "records.jsonl"
+    path.write_text('{"v": 1, "engine": "one"}\n')
+    assert "no prompt of these 1 records was audited (prefixes.audit)" in run(path).stderr
 
 
 def test_a_trace_of_block_ids_is_audited(tmp_path):
@@ -114,20 +156,26 @@ def test_the_families_that_a_proxy_named_are_in_its_records(tmp_path):
     assert "f0a1    2         200            32.0 %" in run(path).stdout
 
 
-def test_nothing_to_audit_is_a_mistake(tmp_path):
-    assert run().exit_code == USAGE
-    assert run(tmp_path / "missing.jsonl").exit_code == USAGE
+def test_nothing_to_audit_is_a_mistake():
+    for nothing in ((), ("",)):
+        assert (run(*nothing).exit_code, WANTS in run(*nothing).stderr) == (USAGE, True)
+
+
+def test_a_source_and_a_trace_are_not_audited_together(requests):
+    result = run(requests, "--trace", requests)
+    assert (result.exit_code, "not both" in result.stderr) == (USAGE, True)
 
 
 class Answering(BaseHTTPRequestHandler):
     body = b""
     token = None
+    missing = 404
 
     def do_GET(self):
         if self.headers["authorization"] != self.token:
             self.send_error(401)
             return
-        self.send_response(200 if self.path == "/api/prefixes" else 404)
+        self.send_response(200 if self.path == "/api/prefixes" else self.missing)
         self.send_header("content-length", str(len(self.body)))
         self.end_headers()
         self.wfile.write(self.body)
@@ -151,7 +199,8 @@ def test_a_guarded_proxy_is_asked_with_its_token(admin, monkeypatch):
     report = {"totals": {"ideal": 0.5, "attainable": None, "delivered": 0.25}, "breakers": []}
     monkeypatch.setattr(Answering, "body", json.dumps(report).encode())
     monkeypatch.setattr(Answering, "token", "Bearer t0k")
-    assert run(admin).exit_code == UNREACHABLE
+    result = run(admin)
+    assert (result.exit_code, "give it as --token or PHASEGATE_ADMIN_TOKEN" in result.stderr) == (USAGE, True)
     assert run(admin, "--token", "t0k").exit_code == 0
 
 
@@ -169,9 +218,43 @@ def test_what_is_no_proxy_is_said_to_be_none(admin, monkeypatch):
     assert "no audit there" in result.stderr
 
 
-def test_a_proxy_that_is_not_there_cannot_be_reached(admin):
+def test_what_is_no_admin_listener_is_said_to_be_none(admin, monkeypatch):
+    result = run(admin + "/elsewhere")
+    assert (result.exit_code, len(result.stderr.splitlines())) == (USAGE, 1)
+    assert "no admin listener of phasegate is there (404 Not Found); give http://HOST:PORT" in result.stderr
+    monkeypatch.setattr(Answering, "missing", 503)
     assert run(admin + "/elsewhere").exit_code == UNREACHABLE
-    assert run("http://127.0.0.1:9").exit_code == UNREACHABLE
+
+
+def test_a_proxy_that_is_not_there_cannot_be_reached():
+    result = run("http://127.0.0.1:9")
+    assert result.exit_code == UNREACHABLE
+    assert result.stderr == f"phasegate: http://127.0.0.1:9: Connection refused; give {WHERE}\n"
+
+
+@pytest.mark.parametrize(
+    ("scheme", "greets", "says"),
+    [
+        ("http", b"SSH-2.0-OpenSSH_9.2\r\n", "what listens there speaks no HTTP"),
+        ("http", b"", "Remote end closed connection without response"),
+        ("https", b"HTTP/1.1 400 Bad Request\r\n\r\n", "no TLS that can be trusted is spoken there"),
+    ],
+)
+def test_what_speaks_something_else_is_said_to(scheme, greets, says):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = Thread(target=greet, args=(listener, greets))
+        thread.start()
+        address = f"{scheme}://127.0.0.1:{listener.getsockname()[1]}"
+        result = run(address)
+        thread.join()
+    assert (result.exit_code, result.stderr) == (UNREACHABLE, f"phasegate: {address}: {says}; give {WHERE}\n")
+
+
+def greet(listener, greets):
+    connection, _ = listener.accept()
+    with connection:
+        connection.recv(65_536)
+        connection.sendall(greets)
 
 
 def test_one_bad_line_costs_one_request(tmp_path):

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.cli import report as module
-from proxy.cli.report import report
+from proxy.cli.report import WANTS, report
 from proxy.engines.gauges import Total
 from proxy.exporters.contract import to_dict, to_json
 from proxy.exporters.means import Stretch
@@ -118,7 +118,8 @@ def test_no_records_is_no_error(tmp_path: Path) -> None:
     path.touch()
     assert json.loads(ask(path, "--json").stdout)["ttft"]["count"] == 0
     assert ask(path).exit_code == 0
-    assert ask(path).stderr == f"phasegate: {path}: no record fits\n"
+    assert ask(path).stderr == f"phasegate: {path}: holds no record yet\n"
+    assert ask(path, "--model", "m").stderr == f"phasegate: {path}: no record fits\n"
 
 
 @pytest.mark.parametrize("form", [(), ("--rows",), ("--json",)])
@@ -128,8 +129,15 @@ def test_a_file_of_other_things_is_an_error(tmp_path: Path, form: tuple[str, ...
     result = ask(path, *form)
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr == (
-        f"phasegate: {path}: holds no records: line 1: JSON is malformed: invalid character (byte 0)\n"
+        f"phasegate: {path}: holds no records (line 1: JSON is malformed: invalid character (byte 0)); {WANTS}\n"
     )
+
+
+def test_what_is_no_file_of_records_is_told_what_is_one(tmp_path: Path) -> None:
+    for path, got in ((tmp_path, "Is a directory"), (tmp_path / "gone", "No such file or directory")):
+        result = ask(path)
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert result.stderr == f"phasegate: {path}: {got}; {WANTS}\n"
 
 
 def test_records_that_are_all_left_out_are_no_error(file: Path) -> None:

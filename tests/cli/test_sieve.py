@@ -25,9 +25,15 @@ def test_a_line_that_is_none_costs_itself_and_the_first_is_named(capsys: pytest.
 
 
 def test_a_file_of_other_things_is_none_of_these(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(Unreadable, match=r"^some\.jsonl: holds no numbers: line 2: Expected `int`, got `str`$"):
+    with pytest.raises(Unreadable, match=r"^some\.jsonl: holds no numbers \(line 2: Expected `int`, got `str`\)$"):
         list(numbers(b"\n", b'"a"\n')[1])
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("line", [b"\x7fELF\x02\0\0", b"\xff\xfe{", b"{\0}"])
+def test_what_is_no_text_is_said_to_be_none(line: bytes) -> None:
+    with pytest.raises(Unreadable, match=r"holds no numbers \(line 1: it is no text\)$"):
+        list(numbers(line)[1])
 
 
 def test_an_empty_file_is_no_file_of_other_things() -> None:

@@ -11,7 +11,7 @@ from proxy.engines.gauges import Total
 from proxy.exporters import reader
 from proxy.exporters.contract import to_json
 from proxy.exporters.means import NAMES, Stretch
-from proxy.exporters.reader import Unreadable, Wanted, lines, means, text
+from proxy.exporters.reader import Unreadable, Wanted, lines, means
 from proxy.exporters.schema import FIRST, migrate
 from proxy.exporters.sqlite import SqliteExporter
 from tests.support.records import AT_S, record, timeline
@@ -49,6 +49,15 @@ def test_a_file_that_cannot_be_read_is_named(content: bytes | None, tmp_path: Pa
         path.write_bytes(content)
     with pytest.raises(Unreadable, match=str(path)):
         list(lines(path, ALL))
+
+
+def test_a_database_of_something_else_is_said_to_be_one(tmp_path: Path) -> None:
+    path = tmp_path / "other.db"
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE notes (text)")
+    with pytest.raises(Unreadable, match=r"other\.db: a database of something else, without a table of requests$"):
+        list(lines(path, ALL))
+    assert means(path, ALL) == []
 
 
 def minute(number: int, engine: str = "e", name: str = "ttft") -> Stretch:
@@ -118,11 +127,10 @@ def test_what_the_store_holds_beside_records_costs_its_row(tmp_path: Path) -> No
     assert [line[:3] for line in lines(path, ALL)] == [b"\xef\xbf\xbd", b"7", b"a\xef\xbf", b'{"v']
 
 
-def test_a_long_line_is_cut_and_costs_none_of_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reader, "LINE_BYTES", 10)
+def test_a_long_line_is_cut_and_costs_none_of_the_others(tmp_path: Path) -> None:
     path = tmp_path / "r.jsonl"
     path.write_bytes(b"one\n" + b"\0" * 35 + b"\ntwo\n" + b"x" * 10 + b"\nthree")
-    assert list(lines(path, ALL)) == [b"one\n", b"\0" * 10, b"two\n", b"x" * 10, b"three"]
+    assert list(lines(path, ALL, 10)) == [b"one\n", b"\0" * 10, b"two\n", b"x" * 10, b"three"]
 
 
 def test_a_line_without_an_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,7 +145,7 @@ def test_a_pipe_is_read_once_and_whole(pack: type[bytes], tmp_path: Path) -> Non
     os.mkfifo(path)
     writing = threading.Thread(target=path.write_bytes, args=(pack(b"one\ntwo\n"),))
     writing.start()
-    assert list(text(path, 100)) == [b"one\n", b"two\n"]
+    assert list(lines(path, ALL)) == [b"one\n", b"two\n"]
     writing.join()
 
 
