@@ -12,7 +12,7 @@ from typing import Any, TypeGuard, TypeVar, get_args, get_origin
 import msgspec
 
 from proxy.config import Section, Settings
-from proxy.faults import Fault, Unfit
+from proxy.flaws import Flaw, Unfit
 from proxy.grammar import split_address
 
 PLAIN = {
@@ -28,22 +28,20 @@ NEAR = 0.65
 S = TypeVar("S", bound=Section)
 
 
-def assemble(tree: Mapping[str, Any]) -> tuple[Settings, list[Fault]]:
+def assemble(tree: Mapping[str, Any]) -> tuple[Settings, list[Flaw]]:
     """The settings that can stand, and what is wrong with each of the others."""
-    faults: list[Fault] = []
-    return _section(Settings, tree, "", "", faults) or Settings(), faults
+    flaws: list[Flaw] = []
+    return _section(Settings, tree, "", "", flaws) or Settings(), flaws
 
 
-def clashes(settings: Settings) -> Iterator[Fault]:
+def clashes(settings: Settings) -> Iterator[Flaw]:
     """Values that cannot stand beside one another."""
     if split_address(settings.listen) == (admin := split_address(settings.admin)) and admin[1]:  # port 0: any free one
-        yield Fault(
-            "admin", f"{settings.admin!r} is the address of listen too; give each its own", rests_on=("listen",)
-        )
+        yield Flaw("admin", f"{settings.admin!r} is the address of listen too; give each its own", rests_on=("listen",))
     for label in _repeated(engine.label for engine in settings.upstream):
-        yield Fault("upstream", f"two engines are named {label!r}; give each a name of its own")
+        yield Flaw("upstream", f"two engines are named {label!r}; give each a name of its own")
     for name in _repeated(limit.name for limit in settings.limit):
-        yield Fault("limit", f"two limits are named {name!r}; give each a name of its own")
+        yield Flaw("limit", f"two limits are named {name!r}; give each a name of its own")
 
 
 def schema(section: type[Section], path: str = "") -> Iterator[tuple[str, Any]]:
@@ -61,58 +59,56 @@ def nearest(name: str, known: Iterable[str], prefix: str = "") -> str:
     return f"; did you mean {prefix}{close[0]}?" if close else ""
 
 
-def _section(kind: type[S], tree: Mapping[str, Any], path: str, at: str, faults: list[Fault]) -> S | None:
+def _section(kind: type[S], tree: Mapping[str, Any], path: str, at: str, flaws: list[Flaw]) -> S | None:
     """None where a value is missing that it must have."""
     fields = {field.name: field for field in msgspec.structs.fields(kind)}
     for key in tree:
         if key not in fields:
-            faults.append(Fault(path + key, f"unknown setting{nearest(path + key, _names(Settings))}", at))
+            flaws.append(Flaw(path + key, f"unknown setting{nearest(path + key, _names(Settings))}", at))
     values = {}
     for key, field in fields.items():
         if key in tree:
-            value = _value(field.type, tree[key], path + key, at, faults)
+            value = _value(field.type, tree[key], path + key, at, flaws)
             if value is not None:
                 values[key] = value
         elif field.required:
-            faults.append(Fault(path + key, "is missing", at))
+            flaws.append(Flaw(path + key, "is missing", at))
     needed = {key for key, field in fields.items() if field.required}
-    return _built(kind, values, needed, path, at, faults)
+    return _built(kind, values, needed, path, at, flaws)
 
 
-def _built(
-    kind: type[S], values: dict[str, Any], needed: set[str], path: str, at: str, faults: list[Fault]
-) -> S | None:
+def _built(kind: type[S], values: dict[str, Any], needed: set[str], path: str, at: str, flaws: list[Flaw]) -> S | None:
     while needed <= values.keys():
         try:
             return kind(**values)
         except Unfit as error:
-            first = {fault.key: fault for fault in reversed(error.faults)}  # of those of one value
-            for key, fault in first.items():
+            first = {flaw.key: flaw for flaw in reversed(error.flaws)}  # of those of one value
+            for key, flaw in first.items():
                 del values[key]
-                faults.append(fault._replace(key=path + key, at=at))
+                flaws.append(flaw._replace(key=path + key, at=at))
     return None
 
 
-def _value(kind: Any, given: Any, path: str, at: str, faults: list[Fault]) -> Any:
+def _value(kind: Any, given: Any, path: str, at: str, flaws: list[Flaw]) -> Any:
     """None where it cannot stand, or is nothing."""
     item = get_args(kind)[0] if get_origin(kind) is tuple else None
     try:
         if _is_section(kind):
-            return _section(kind, msgspec.convert(given, dict[str, Any]), f"{path}.", at, faults)
+            return _section(kind, msgspec.convert(given, dict[str, Any]), f"{path}.", at, flaws)
         if _is_section(item):
             tables = enumerate(msgspec.convert(given, list[dict[str, Any]]), 1)
-            made = (_section(item, table, f"{path}.", _at(path, number, table), faults) for number, table in tables)
+            made = (_section(item, table, f"{path}.", _at(path, number, table), flaws) for number, table in tables)
             return tuple(one for one in made if one is not None)
         if get_origin(kind) is dict:
             words = msgspec.convert(given, dict[str, Any]).items()
-            named = {word: _value(get_args(kind)[1], one, f"{path}.{word}", at, faults) for word, one in words}
+            named = {word: _value(get_args(kind)[1], one, f"{path}.{word}", at, flaws) for word, one in words}
             return {word: one for word, one in named.items() if one is not None}
         return msgspec.convert(given, kind, strict=False)
     except msgspec.ValidationError as error:
         spelt = f"; each begins with [[{path}]]" if _is_section(item) else ""
-        faults.append(Fault(path, _wrong(str(error), kind) + spelt, at))
+        flaws.append(Flaw(path, _wrong(str(error), kind) + spelt, at))
     except UnicodeEncodeError:  # of flags and environment, which are bytes
-        faults.append(Fault(path, "is no UTF-8", at))
+        flaws.append(Flaw(path, "is no UTF-8", at))
     return None
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from proxy.config import Prefixes
 from proxy.events import Said
-from proxy.faults import ConfigError, Fault
+from proxy.flaws import ConfigError, Flaw
 from proxy.fleet import Engine
 from proxy.plain import fault
 from proxy.prefixes.audit import Audit
@@ -144,5 +144,5 @@ def key_of(file: str) -> bytes:
             path.touch(mode=0o600)
             path.write_bytes(key)
     except OSError as error:
-        raise ConfigError(Fault("prefixes.key_file", f"{path}: {fault(error)}")) from None
+        raise ConfigError(Flaw("prefixes.key_file", f"{path}: {fault(error)}")) from None
     return key

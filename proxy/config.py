@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from proxy.faults import Fault, Unfit
+from proxy.flaws import Flaw, Unfit
 from proxy.grammar import is_credential, is_field, is_text, place, split_address, texts
 from proxy.plain import without_user
 
@@ -50,14 +50,14 @@ class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Base of all sections: frozen, and strict about unknown keys, about numbers, and about text."""
 
     def __post_init__(self) -> None:
-        if faults := (*self.faults(),):
-            raise Unfit(*faults)
+        if flaws := (*self.flaws(),):
+            raise Unfit(*flaws)
 
-    def faults(self) -> Iterator[Fault]:
+    def flaws(self) -> Iterator[Flaw]:
         """What is wrong with its own values, each by itself."""
         for key in self.__struct_fields__:
             if what := _odd(key, getattr(self, key)):
-                yield Fault(key, what)
+                yield Flaw(key, what)
 
 
 def _odd(key: str, value: Any) -> str:
@@ -96,16 +96,16 @@ class Upstream(Section, frozen=True):
     cache_tokens: int = 0
     """Tokens its prefix cache holds; 0: found out."""
 
-    def faults(self) -> Iterator[Fault]:
+    def flaws(self) -> Iterator[Flaw]:
         """Those of all sections, and a url that is no engine's root."""
-        yield from super().faults()
+        yield from super().flaws()
         host, rest = place(self.url)
         if "@" in self.url:  # before anything that shows it
-            yield Fault("url", f"{without_user(self.url)!r} holds credentials; use api_key")
+            yield Flaw("url", f"{without_user(self.url)!r} holds credentials; use api_key")
         elif not host:
-            yield Fault("url", f"{self.url!r} is not http://host:port or https://host:port")
+            yield Flaw("url", f"{self.url!r} is not http://host:port or https://host:port")
         elif rest not in ("", "/"):
-            yield Fault("url", f"{self.url!r} has a path; give the engine's root, clients add the path")
+            yield Flaw("url", f"{self.url!r} has a path; give the engine's root, clients add the path")
 
     @property
     def label(self) -> str:
@@ -168,11 +168,11 @@ class Tenants(Section, frozen=True):
     networks: tuple[str, ...] = ()
     """Networks from which the header is believed, as `10.0.0.0/8`."""
 
-    def faults(self) -> Iterator[Fault]:
+    def flaws(self) -> Iterator[Flaw]:
         """Those of all sections, and a header that is none."""
-        yield from super().faults()
+        yield from super().flaws()
         if self.header and not is_field(self.header):
-            yield Fault("header", f"{self.header!r} is no name of a header")
+            yield Flaw("header", f"{self.header!r} is no name of a header")
 
 
 class Limit(Section, frozen=True):
@@ -278,14 +278,14 @@ class Settings(Section, frozen=True):
     tenants: Tenants = Tenants()
     metrics: Metrics = Metrics()
 
-    def faults(self) -> Iterator[Fault]:
+    def flaws(self) -> Iterator[Flaw]:
         """Those of all sections, and addresses that are none."""
-        yield from super().faults()
+        yield from super().flaws()
         for key in ("listen", "admin"):
             try:
                 split_address(getattr(self, key))
             except ValueError as error:
-                yield Fault(key, str(error))
+                yield Flaw(key, str(error))
 
 
 def leaves(section: Section, path: str = "") -> Iterator[tuple[str, Any]]:

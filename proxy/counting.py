@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from proxy.config import Tokens
-from proxy.faults import ConfigError, Fault
+from proxy.flaws import ConfigError, Flaw
 from proxy.records import RequestFacts, TokenCount, Usage
 from proxy.tokens.cache import Cache
 from proxy.tokens.desk import Ask, Desk, Spell, always, as_it_is, never, unheard
@@ -73,14 +73,14 @@ class Furniture:
     def _of_models(self, models: Mapping[str, str]) -> dict[str, Meter]:
         """A meter for each model. Raises ConfigError, which tells all vocabularies that cannot be read."""
         meters: dict[str, Meter] = {}
-        faults: list[Fault] = []
+        flaws: list[Flaw] = []
         for model, name in models.items():
             try:
                 meters[model] = self._meter(name)
             except ConfigError as error:
-                faults += error.faults
-        if faults:
-            raise ConfigError(*faults)
+                flaws += error.flaws
+        if flaws:
+            raise ConfigError(*flaws)
         return meters
 
     def _meter(self, name: str) -> Meter:
@@ -93,7 +93,7 @@ class Furniture:
             encoder: Encoder = importlib.import_module("proxy.tokens.hf").LocalTokenizer(name)
         except ImportError:
             needs = f"{name} needs the extra `hf` (pip install 'phasegate[hf]')"
-            raise ConfigError(Fault("tokens.models", needs)) from None
+            raise ConfigError(Flaw("tokens.models", needs)) from None
         except Exception as error:  # `tokenizers` has no class of its own for a file that it cannot read
-            raise ConfigError(Fault("tokens.models", f"cannot read {name}: {error}")) from None
+            raise ConfigError(Flaw("tokens.models", f"cannot read {name}: {error}")) from None
         return encoder

@@ -14,7 +14,7 @@ from typing import Any, get_args, get_origin
 
 from proxy.assembling import assemble, clashes, nearest, schema
 from proxy.config import Settings, Upstream, leaves
-from proxy.faults import ConfigError, Fault
+from proxy.flaws import ConfigError, Flaw
 
 PREFIX = "PHASEGATE_"
 FILE_BYTES = 16 * 1024 * 1024
@@ -30,31 +30,31 @@ class Loaded:
     settings: Settings
     origins: Mapping[str, str]
     """Dotted key -> `default`, `file PATH`, `environment NAME` or `flag`; tables too."""
-    faults: tuple[Fault, ...] = ()
+    flaws: tuple[Flaw, ...] = ()
     whole: bool = True
     """The file was read, or there is none. Without it little can be said of what else there is."""
 
-    def also(self, check: Callable[[Settings], Iterable[Fault]]) -> "Loaded":
-        """The same, with what this check finds; save what may only follow from faults that are known."""
-        found = tuple(self.placed(fault) for fault in check(self.settings) if self.whole and not self._follows(fault))
-        return replace(self, faults=self.faults + found)
+    def also(self, check: Callable[[Settings], Iterable[Flaw]]) -> "Loaded":
+        """The same, with what this check finds; save what may only follow from flaws that are known."""
+        found = tuple(self.placed(flaw) for flaw in check(self.settings) if self.whole and not self._follows(flaw))
+        return replace(self, flaws=self.flaws + found)
 
     def good(self) -> "Loaded":
         """The same. Raises ConfigError where anything cannot stand."""
-        if self.faults:
-            raise ConfigError(*self.faults)
+        if self.flaws:
+            raise ConfigError(*self.flaws)
         return self
 
-    def placed(self, fault: Fault) -> Fault:
-        """The same fault, with the source of its value."""
-        names = (fault.key, fault.key.partition(".")[0])
-        return fault._replace(origin=next((self.origins[name] for name in names if name in self.origins), ""))
+    def placed(self, flaw: Flaw) -> Flaw:
+        """The same flaw, with the source of its value."""
+        names = (flaw.key, flaw.key.partition(".")[0])
+        return flaw._replace(origin=next((self.origins[name] for name in names if name in self.origins), ""))
 
-    def _follows(self, fault: Fault) -> bool:
+    def _follows(self, flaw: Flaw) -> bool:
         return any(
-            (known.key, known.at) == (fault.key, fault.at)
-            or {known.key, known.key.partition(".")[0], known.at} & {*fault.rests_on}
-            for known in self.faults
+            (known.key, known.at) == (flaw.key, flaw.at)
+            or {known.key, known.key.partition(".")[0], known.at} & {*flaw.rests_on}
+            for known in self.flaws
         )
 
 
@@ -67,24 +67,24 @@ def gather(file: Path | None, environ: Mapping[str, str], flags: Mapping[str, An
     """The same with everything that is wrong in it."""
     tree: dict[str, Any] = {}
     origins: dict[str, str] = {}
-    unread: list[Fault] = []
+    unread: list[Flaw] = []
     if file is not None:
         try:
             _merge(tree, origins, _read_toml(file), f"file {file}")
         except ConfigError as error:
-            unread += error.faults
+            unread += error.flaws
     whole = not unread
     for name, text in sorted(environ.items()):
         try:
             _merge(tree, origins, _variable(name, text), f"environment {name}")
         except ConfigError as error:
-            unread += error.faults
+            unread += error.flaws
     _merge(tree, origins, {key: value for key, value in flags.items() if value is not None}, "flag")
     settings, wrong = assemble(tree)
     for key, _ in leaves(settings):
         origins.setdefault(key, "default")
     found = Loaded(settings, origins, tuple(unread), whole)
-    return replace(found, faults=(*unread, *map(found.placed, wrong))).also(clashes)
+    return replace(found, flaws=(*unread, *map(found.placed, wrong))).also(clashes)
 
 
 def contents(file: Path) -> str:
@@ -100,9 +100,9 @@ def _read_toml(file: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(contents(file))
     except OSError as error:
-        raise ConfigError(Fault(str(file), error.strerror or str(error))) from None
+        raise ConfigError(Flaw(str(file), error.strerror or str(error))) from None
     except (ValueError, RecursionError) as error:  # no TOML, no UTF-8, a NUL in the name, tables without end
-        raise ConfigError(Fault(str(file), str(error))) from None
+        raise ConfigError(Flaw(str(file), str(error))) from None
 
 
 def _merge(
@@ -123,7 +123,7 @@ def _variable(name: str, text: str) -> dict[str, Any]:
     known = {key.upper().replace(".", "_"): (key, kind) for key, kind in schema(Settings)}
     word = name.removeprefix(PREFIX)
     if word not in known:
-        raise ConfigError(Fault(f"environment {name}", f"unknown setting{nearest(word, known, PREFIX)}"))
+        raise ConfigError(Flaw(f"environment {name}", f"unknown setting{nearest(word, known, PREFIX)}"))
     key, kind = known[word]
     return _nest(key, _parse(name, text, kind))
 
@@ -136,7 +136,7 @@ def _parse(name: str, text: str, kind: Any) -> Any:
         try:
             return json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise ConfigError(Fault(f"environment {name}", str(error))) from None
+            raise ConfigError(Flaw(f"environment {name}", str(error))) from None
     items = [item.strip() for item in text.split(",") if item.strip()]
     return [{"url": item} for item in items] if get_args(kind)[0] is Upstream else items
 

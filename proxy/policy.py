@@ -10,19 +10,19 @@ from proxy.admission.keyring import BadKeyFile, loads
 from proxy.admission.rules import LIMITS, Rule
 from proxy.admission.tenants import Tenants
 from proxy.config import Settings
-from proxy.faults import ConfigError, Fault
+from proxy.flaws import ConfigError, Flaw
 from proxy.loading import contents
 from proxy.plain import fault
 from proxy.wire.routes import KINDS
 
 
-def unfit(settings: Settings) -> Iterator[Fault]:
+def unfit(settings: Settings) -> Iterator[Flaw]:
     """What cannot stand in limits and tenants: keys and networks that cannot be read, limits without a say."""
     yield from _aimless(settings)
     try:
         tenants(settings)
     except ConfigError as error:
-        yield from error.faults
+        yield from error.flaws
 
 
 def rules(settings: Settings) -> tuple[Rule, ...]:
@@ -30,19 +30,19 @@ def rules(settings: Settings) -> tuple[Rule, ...]:
     return tuple(Rule(**msgspec.structs.asdict(limit)) for limit in settings.limit)
 
 
-def _aimless(settings: Settings) -> Iterator[Fault]:
+def _aimless(settings: Settings) -> Iterator[Flaw]:
     """Limits that could never have a say."""
     known = settings.tenants.keys_file or settings.tenants.header
     for limit in settings.limit:
         at = f"limit {limit.name!r}"
         if not limit.within_window and all(getattr(limit, name) is None for name in LIMITS):
             idle = f"limits nothing; give it one of {', '.join(LIMITS)}, within_window"
-            yield Fault("limit", idle, at, rests_on=(at,))
+            yield Flaw("limit", idle, at, rests_on=(at,))
         if unknown := sorted(set(limit.kinds) - set(KINDS)):
-            yield Fault("limit.kinds", f"{unknown[0]!r} is none of {', '.join(KINDS)}", at)
+            yield Flaw("limit.kinds", f"{unknown[0]!r} is none of {', '.join(KINDS)}", at)
         if limit.tenants and not known:
             nobody = "nobody is a tenant without tenants.keys_file or tenants.header"
-            yield Fault("limit.tenants", nobody, at, rests_on=("tenants",))
+            yield Flaw("limit.tenants", nobody, at, rests_on=("tenants",))
 
 
 def reloaded(settings: Settings, anew: Settings) -> Settings:
@@ -53,20 +53,20 @@ def reloaded(settings: Settings, anew: Settings) -> Settings:
 def tenants(settings: Settings) -> Tenants:
     """How tenants are told apart. Raises ConfigError."""
     told = settings.tenants
-    faults: list[Fault] = []
+    flaws: list[Flaw] = []
     networks = []
     for network in told.networks:
         try:
             networks.append(ip_network(network))
         except ValueError as error:
-            faults.append(Fault("tenants.networks", str(error)))
+            flaws.append(Flaw("tenants.networks", str(error)))
     if told.header and not told.networks:
         nobody = "empty, so nobody would be believed; name the networks that may set the header"
-        faults.append(Fault("tenants.networks", nobody))
+        flaws.append(Flaw("tenants.networks", nobody))
     try:
         keyring = loads(contents(Path(told.keys_file))) if told.keys_file else None
     except (OSError, ValueError, BadKeyFile) as error:  # ValueError: no UTF-8, a NUL in the name
-        faults.append(Fault("tenants.keys_file", f"{told.keys_file}: {fault(error)}"))
-    if faults:
-        raise ConfigError(*faults)
+        flaws.append(Flaw("tenants.keys_file", f"{told.keys_file}: {fault(error)}"))
+    if flaws:
+        raise ConfigError(*flaws)
     return Tenants(keyring, told.header.lower().encode("latin-1", "replace"), tuple(networks))

@@ -11,7 +11,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from proxy.config import Limit, Settings, Tenants
-from proxy.faults import ConfigError
+from proxy.flaws import ConfigError
 from proxy.records import Outcome
 from tests.support.client import Request, simple_request
 from tests.support.clock import VirtualLoop, run

@@ -6,7 +6,7 @@ import pytest
 
 from proxy.assembling import assemble, clashes, nearest, schema
 from proxy.config import Limit, Settings, Upstream
-from proxy.faults import Fault
+from proxy.flaws import Flaw
 
 
 def test_nothing_given_is_nothing_wrong() -> None:
@@ -14,41 +14,41 @@ def test_nothing_given_is_nothing_wrong() -> None:
 
 
 @pytest.mark.parametrize(
-    ("tree", "fault"),
+    ("tree", "flaw"),
     [
-        ({"nonsense": 1}, Fault("nonsense", "unknown setting")),
-        ({"timeouts": 3}, Fault("timeouts", "a table is expected, and this is a whole number")),
-        ({"quiet": "x"}, Fault("quiet", "true or false is expected, and this is text")),
-        ({"limit": [3]}, Fault("limit", "a table is expected, and this is a whole number; each begins with [[limit]]")),
-        ({"limit": [{"mode": "off"}]}, Fault("limit.name", "is missing", "limit 1")),
+        ({"nonsense": 1}, Flaw("nonsense", "unknown setting")),
+        ({"timeouts": 3}, Flaw("timeouts", "a table is expected, and this is a whole number")),
+        ({"quiet": "x"}, Flaw("quiet", "true or false is expected, and this is text")),
+        ({"limit": [3]}, Flaw("limit", "a table is expected, and this is a whole number; each begins with [[limit]]")),
+        ({"limit": [{"mode": "off"}]}, Flaw("limit.name", "is missing", "limit 1")),
         (
             {"limit": [{"name": "a"}, {"name": "", "per": ["x"]}]},
-            Fault("limit.per", "'x' is none of engine, model, tenant", "limit 2"),
+            Flaw("limit.per", "'x' is none of engine, model, tenant", "limit 2"),
         ),
-        ({"admin_hosts": ["a", 3]}, Fault("admin_hosts", "text is expected, and this is a whole number")),
-        ({"tokens": {"models": []}}, Fault("tokens.models", "a table is expected, and this is a list")),
+        ({"admin_hosts": ["a", 3]}, Flaw("admin_hosts", "text is expected, and this is a whole number")),
+        ({"tokens": {"models": []}}, Flaw("tokens.models", "a table is expected, and this is a list")),
         (
             {"upstream": [{"url": "\x1b", "name": "a"}]},
-            Fault("upstream.url", "holds a line end or another character that cannot be printed", "upstream 'a'"),
+            Flaw("upstream.url", "holds a line end or another character that cannot be printed", "upstream 'a'"),
         ),
     ],
 )
-def test_what_cannot_stand_is_told_once(tree: dict[str, Any], fault: Fault) -> None:
-    settings, faults = assemble({"scrape_s": "3", **tree})
-    assert faults == [fault]
+def test_what_cannot_stand_is_told_once(tree: dict[str, Any], flaw: Flaw) -> None:
+    settings, flaws = assemble({"scrape_s": "3", **tree})
+    assert flaws == [flaw]
     assert settings.scrape_s == 3.0
 
 
 def test_what_is_left_out_has_its_default_or_is_absent() -> None:
     tree = {"store_mb": -1, "limit": [{"name": "a", "max_concurrency": 0, "queue_length": 3}, {"max_concurrency": 1}]}
-    settings, faults = assemble(tree)
-    assert [fault.key for fault in faults] == ["limit.max_concurrency", "limit.name", "store_mb"]
+    settings, flaws = assemble(tree)
+    assert [flaw.key for flaw in flaws] == ["limit.max_concurrency", "limit.name", "store_mb"]
     assert (settings.store_mb, settings.limit) == (1024, (Limit(name="a", queue_length=3),))
 
 
 def test_nothing_is_what_may_be_left_out() -> None:
-    settings, faults = assemble({"limit": [{"name": "a", "max_concurrency": None}], "scrape_s": None})
-    assert [str(fault) for fault in faults] == ["scrape_s: a number is expected, and this is nothing"]
+    settings, flaws = assemble({"limit": [{"name": "a", "max_concurrency": None}], "scrape_s": None})
+    assert [str(flaw) for flaw in flaws] == ["scrape_s: a number is expected, and this is nothing"]
     assert settings.limit == (Limit(name="a"),)
 
 
@@ -56,7 +56,7 @@ def test_values_that_clash_are_told_each_once() -> None:
     engines = tuple(Upstream(url=url) for url in ("http://x:1", "http://y:1", "http://x:1", "https://x:1"))
     limits = tuple(Limit(name=name) for name in "aabcb")
     told = clashes(Settings(listen="[::1]:1", admin="[::1]:1", upstream=engines, limit=limits))
-    assert [fault.what.partition(";")[0] for fault in told] == [
+    assert [flaw.what.partition(";")[0] for flaw in told] == [
         "'[::1]:1' is the address of listen too",
         "two engines are named 'x:1'",
         "two limits are named 'a'",

@@ -24,7 +24,7 @@ from proxy.auditing import (
 )
 from proxy.config import Prefixes
 from proxy.engines.fingerprint import Fingerprint
-from proxy.faults import ConfigError
+from proxy.flaws import ConfigError
 from proxy.messages import Message as Told
 from proxy.messages import PromptSeen
 from proxy.records import Call, Finished, Inferred, Message, Part, Prompt, RequestFacts

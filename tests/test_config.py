@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from proxy.config import MASK, PERIODS, Section, Settings, Timeouts, Upstream, leaves, masked
-from proxy.faults import ConfigError
+from proxy.flaws import ConfigError
 from proxy.loading import load
 
 

@@ -11,7 +11,7 @@ from tokenizers.pre_tokenizers import Whitespace
 
 from proxy.config import Tokens
 from proxy.counting import Closed, Furniture
-from proxy.faults import ConfigError
+from proxy.flaws import ConfigError
 from proxy.records import Message, Part, Prompt, RequestFacts, TokenCount, Usage
 from proxy.tokens.desk import Desk
 from proxy.tokens.exact import Question

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from proxy.config import Settings
-from proxy.faults import ConfigError, Fault
+from proxy.flaws import ConfigError, Flaw
 from proxy.loading import gather, load
 
 
@@ -180,7 +180,7 @@ def test_everything_that_is_wrong_is_told_at_once_with_its_source(tmp_path: Path
     file.write_text(MANY)
     environ = {"PHASEGATE_NONSENSE": "1", "PHASEGATE_STORE_MB": "x", "PHASEGATE_UPSTREAM_": "[{"}
     found = gather(file, environ, {"listen": "127.0.0.1:1", "log_level": "loud"})
-    said = [str(fault) for fault in found.faults]
+    said = [str(flaw) for flaw in found.flaws]
     assert said[:2] == [
         "environment PHASEGATE_NONSENSE: unknown setting",
         "environment PHASEGATE_UPSTREAM_: unknown setting; did you mean PHASEGATE_UPSTREAM?",
@@ -205,7 +205,7 @@ def test_everything_that_is_wrong_is_told_at_once_with_its_source(tmp_path: Path
     ]
     with pytest.raises(ConfigError) as refused:
         found.good()
-    assert refused.value.faults == found.faults
+    assert refused.value.flaws == found.flaws
 
 
 def test_what_can_stand_stands_beside_what_cannot(tmp_path: Path):
@@ -218,23 +218,23 @@ def test_what_can_stand_stands_beside_what_cannot(tmp_path: Path):
 
 def test_a_check_tells_no_consequence_of_what_is_known():
     found = gather(None, {}, {"listen": "nonsense", "limit": [{"name": "r", "mode": "watch"}, {"name": "s"}]})
-    fine = Fault("limit", "limits nothing", "limit 's'", rests_on=("limit 's'",))
+    fine = Flaw("limit", "limits nothing", "limit 's'", rests_on=("limit 's'",))
     asked: list[Settings] = []
 
-    def check(settings: Settings) -> Iterator[Fault]:
+    def check(settings: Settings) -> Iterator[Flaw]:
         asked.append(settings)
-        yield Fault("limit", "limits nothing", "limit 'r'", rests_on=("limit 'r'",))
-        yield Fault("limit.mode", "again", "limit 'r'")
-        yield Fault("upstream.url", "is this proxy", rests_on=("listen",))
+        yield Flaw("limit", "limits nothing", "limit 'r'", rests_on=("limit 'r'",))
+        yield Flaw("limit.mode", "again", "limit 'r'")
+        yield Flaw("upstream.url", "is this proxy", rests_on=("listen",))
         yield fine
 
-    assert found.also(check).faults == (*found.faults, fine._replace(origin="flag"))
+    assert found.also(check).flaws == (*found.flaws, fine._replace(origin="flag"))
     assert asked == [found.settings]
 
 
 def test_without_the_file_nothing_is_said_of_what_may_stand_in_it(tmp_path: Path):
     found = gather(tmp_path / "gone.toml", {"PHASEGATE_ADMIN": "127.0.0.1:8800", "PHASEGATE_SCRAPE_S": "x"}, {})
-    assert [fault.key for fault in found.also(lambda settings: [Fault("records", "x")]).faults] == [
+    assert [flaw.key for flaw in found.also(lambda settings: [Flaw("records", "x")]).flaws] == [
         str(tmp_path / "gone.toml"),
         "scrape_s",
     ]

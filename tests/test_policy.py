@@ -7,7 +7,7 @@ import pytest
 
 from proxy.admission.keyring import Keyring
 from proxy.config import Limit, Settings, Tenants
-from proxy.faults import ConfigError
+from proxy.flaws import ConfigError
 from proxy.policy import reloaded, rules, tenants, unfit
 
 
@@ -38,8 +38,8 @@ def test_limits_and_keys_are_taken_anew_and_the_rest_stays() -> None:
     ids=["nothing", "nobody", "no kind"],
 )
 def test_a_limit_that_never_has_a_say_is_named(limit: Limit, message: str) -> None:
-    (fault,) = unfit(Settings(limit=(limit, Limit(name="fine", max_concurrency=1))))
-    assert re.match(message, str(fault))
+    (flaw,) = unfit(Settings(limit=(limit, Limit(name="fine", max_concurrency=1))))
+    assert re.match(message, str(flaw))
 
 
 @pytest.mark.parametrize("told", [Tenants(keys_file="keys.json"), Tenants(header="x-tenant")], ids=["keys", "header"])
@@ -47,13 +47,13 @@ def test_a_limit_that_can_have_a_say_stands(told: Tenants) -> None:
     window = Limit(name="window", within_window=True, kinds=("chat", "generate", "embed"))
     gold = Limit(name="gold", max_concurrency=1, tenants=("a",))
     found = unfit(Settings(tenants=told, limit=(window, gold)))
-    assert {fault.key.partition(".")[0] for fault in found} == {"tenants"}  # its file is not there, nobody is believed
+    assert {flaw.key.partition(".")[0] for flaw in found} == {"tenants"}  # its file is not there, nobody is believed
 
 
 def test_all_that_cannot_stand_is_told() -> None:
     told = Tenants(keys_file="/nowhere/keys.json", networks=("10.0.0.1/8", "10.0.0.0/8", "x"))
     limits = (Limit(name="idle", kinds=("chatt",)), Limit(name="idle too"))
-    assert [fault.key for fault in unfit(Settings(tenants=told, limit=limits))] == [
+    assert [flaw.key for flaw in unfit(Settings(tenants=told, limit=limits))] == [
         *("limit", "limit.kinds", "limit"),
         *("tenants.networks", "tenants.networks", "tenants.keys_file"),
     ]

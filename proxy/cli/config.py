@@ -15,7 +15,7 @@ from proxy.cli.keys import keys
 from proxy.cli.saying import tell
 from proxy.config import Settings, leaves, masked
 from proxy.declared import CHANGES
-from proxy.faults import Fault
+from proxy.flaws import Flaw
 from proxy.loading import Loaded, gather
 from proxy.plain import printable
 from proxy.policy import unfit
@@ -35,16 +35,16 @@ def read(file: Path | None, flags: Mapping[str, Any]) -> Loaded:
 
 def standing(result: Loaded) -> Loaded:
     """The same; a message for everything that is wrong, and exit code 2."""
-    if result.faults:
-        refuse(result.faults)
+    if result.flaws:
+        refuse(result.flaws)
         sys.exit(USAGE)
     return result
 
 
-def refuse(faults: Iterable[Fault]) -> None:
+def refuse(flaws: Iterable[Flaw]) -> None:
     """Tells all of them, a line each."""
-    for fault in faults:
-        tell(f"phasegate: {fault}")
+    for flaw in flaws:
+        tell(f"phasegate: {flaw}")
 
 
 def warn(settings: Settings) -> None:

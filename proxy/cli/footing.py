@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from proxy.config import Settings
 from proxy.counting import Furniture
 from proxy.exporters.reader import SQLITE_MAGIC
-from proxy.faults import ConfigError, Fault
+from proxy.flaws import ConfigError, Flaw
 from proxy.grammar import split_address
 from proxy.office.guard import is_loopback
 from proxy.plain import fault
@@ -32,39 +32,39 @@ PROMPTS = ("max_prompt_tokens", "within_window")
 """Limits on a prompt's count."""
 
 
-def unfounded(settings: Settings) -> Iterator[Fault]:
+def unfounded(settings: Settings) -> Iterator[Flaw]:
     """Engines that are this proxy itself, and files that could not be written or read from the first. Makes none."""
     for engine in settings.upstream:
         at = f"upstream {engine.label!r}"
         if ourselves(engine.url, settings.listen):
             here = f"{engine.url} is where clients reach this proxy (listen = {settings.listen})"
-            yield Fault("upstream.url", here, at, rests_on=("listen",))
+            yield Flaw("upstream.url", here, at, rests_on=("listen",))
         if engine.ca_file and (trouble := _untrusted(engine.ca_file)):
-            yield Fault("upstream.ca_file", f"cannot read {engine.ca_file}: {trouble}", at)
+            yield Flaw("upstream.ca_file", f"cannot read {engine.ca_file}: {trouble}", at)
     yield from _unwritable(settings)
     if (key := settings.prefixes.key_file) and (trouble := _keyless(Path(key))):
-        yield Fault("prefixes.key_file", f"cannot use {key}: {trouble}")
+        yield Flaw("prefixes.key_file", f"cannot use {key}: {trouble}")
 
 
-def unfurnished(settings: Settings) -> Iterator[Fault]:
+def unfurnished(settings: Settings) -> Iterator[Flaw]:
     """Vocabularies that cannot be read. Reads them, which may take a second each."""
     try:
         Furniture(settings.tokens)
     except ConfigError as error:
-        yield from error.faults
+        yield from error.flaws
 
 
-def _unwritable(settings: Settings) -> Iterator[Fault]:
+def _unwritable(settings: Settings) -> Iterator[Flaw]:
     names: dict[str, str] = {key: name for key in FILES if (name := getattr(settings, key))}
     for key, name in names.items():
         trouble = _trouble(Path(name), beside=key in BESIDE)
         if trouble is not None:
-            yield Fault(key, f"cannot write {name}: {trouble}")
+            yield Flaw(key, f"cannot write {name}: {trouble}")
         elif key == "store" and _foreign(Path(name)):
-            yield Fault(key, f"{name} is a file of something else, and no SQLite database")
+            yield Flaw(key, f"{name} is a file of something else, and no SQLite database")
         for other in FILES[: FILES.index(key)]:
             if other in names and _same(names[other], name):
-                yield Fault(key, f"{name} is the file of {other} too; give each its own", rests_on=(other,))
+                yield Flaw(key, f"{name} is the file of {other} too; give each its own", rests_on=(other,))
 
 
 def _same(one: str, other: str) -> bool:

@@ -20,7 +20,7 @@ from proxy.cli import UNREACHABLE, USAGE
 from proxy.cli.saying import stop, tell
 from proxy.clock import Clock, SystemClock
 from proxy.config import Settings
-from proxy.faults import ConfigError, Fault
+from proxy.flaws import ConfigError, Flaw
 from proxy.fleet import Engine
 from proxy.loading import load
 from proxy.messages import Message
@@ -311,10 +311,10 @@ async def _probe(settings: Settings, model: str | None) -> Result:
         await app.aclose()
 
 
-def _unfit(fault: Fault, url: str) -> str:
+def _unfit(flaw: Flaw, url: str) -> str:
     """What is wrong with the command line, which knows no settings."""
-    where = "--api-key" if fault.key.endswith("api_key") else without_user(url)
-    return printable(f"{where}: {fault.what}")
+    where = "--api-key" if flaw.key.endswith("api_key") else without_user(url)
+    return printable(f"{where}: {flaw.what}")
 
 
 @click.command()
@@ -328,7 +328,7 @@ def probe(url: str, quick: bool, model: str | None, api_key: str | None, as_json
     try:
         settings = load(None, {}, {"upstream": [{"url": url, "api_key": api_key or ""}]}).settings
     except ConfigError as error:
-        raise click.UsageError("; ".join(_unfit(fault, url) for fault in error.faults)) from None
+        raise click.UsageError("; ".join(_unfit(flaw, url) for flaw in error.flaws)) from None
     try:
         result = asyncio.run(_probe(settings, model))
     except ProbeError as error:

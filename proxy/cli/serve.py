@@ -14,7 +14,7 @@ from proxy.cli.saying import tell
 from proxy.cli.service import Service
 from proxy.clock import SystemClock
 from proxy.config import Settings
-from proxy.faults import ConfigError
+from proxy.flaws import ConfigError
 from proxy.interpreter import calm
 from proxy.loading import Loaded
 from proxy.office.logs import FLUSH_S, to_stderr
@@ -48,7 +48,7 @@ def serve(
     engines = [{"url": url} for url in upstream] or None
     flags = {"upstream": engines, "listen": listen, "admin": admin, "records": records, "store": store, "quiet": quiet}
     result = found(file, flags).also(unfounded)
-    settings = standing(result if not result.faults else result.also(unfurnished)).settings
+    settings = standing(result if not result.flaws else result.also(unfurnished)).settings
     log = to_stderr(settings.log_level, as_json=settings.log_json, clock=SystemClock())
 
     def reread() -> Settings:
@@ -64,7 +64,7 @@ async def _serve(result: Loaded, reread: Callable[[], Settings], say: Callable[[
     try:
         service = Service(result.settings, reread, say)
     except ConfigError as error:  # a vocabulary is read where it is needed, and not twice
-        refuse(map(result.placed, error.faults))
+        refuse(map(result.placed, error.flaws))
         return USAGE
     except OSError as error:  # a file that was there a moment ago
         tell(f"phasegate: {error}")

@@ -22,7 +22,7 @@ from proxy.cli.footing import claim, near, ourselves
 from proxy.cli.listener import Listener
 from proxy.clock import SystemClock
 from proxy.config import Settings, Upstream, masked
-from proxy.faults import ConfigError
+from proxy.flaws import ConfigError
 from proxy.fleet import Engine
 from proxy.grammar import split_address
 from proxy.messages import EngineAddress, Hello, Pulse

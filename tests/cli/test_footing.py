@@ -10,7 +10,7 @@ import pytest
 from proxy.cli.footing import claim, concerns, near, ourselves, unfounded, unfurnished
 from proxy.config import Limit, Prefixes, Settings, Tokens, Upstream
 from proxy.exporters.reader import SQLITE_MAGIC
-from proxy.faults import ConfigError
+from proxy.flaws import ConfigError
 
 CERTIFICATE = Path(__file__).parents[1] / "socket" / "engine.pem"
 
@@ -21,8 +21,8 @@ def settings(key: str, path: Path) -> Settings:
 
 
 def stand(settings: Settings) -> None:
-    if faults := (*unfounded(settings),):
-        raise ConfigError(*faults)
+    if flaws := (*unfounded(settings),):
+        raise ConfigError(*flaws)
 
 
 @pytest.mark.parametrize("key", ["records", "store", "state"])
@@ -158,7 +158,7 @@ def test_a_listener_is_reached_under_an_address_that_there_is(listen: str, found
 
 def test_a_proxy_is_not_put_in_front_of_itself() -> None:
     engines = tuple(Upstream(url=url) for url in ("http://localhost:8800", "http://gpu:8800", "http://127.0.0.1:8800"))
-    told = [(fault.key, fault.at, fault.what) for fault in unfounded(Settings(upstream=engines))]
+    told = [(flaw.key, flaw.at, flaw.what) for flaw in unfounded(Settings(upstream=engines))]
     assert told == [
         (
             "upstream.url",
@@ -176,7 +176,7 @@ def test_a_ca_file_holds_a_certificate(tmp_path: Path) -> None:
         (tmp_path / "gone", "No such file or directory"),
         (tmp_path / "text", "it holds no PEM certificate"),
     ):
-        told = [str(fault) for fault in unfounded(Settings(upstream=(Upstream(url="https://a", ca_file=str(file)),)))]
+        told = [str(flaw) for flaw in unfounded(Settings(upstream=(Upstream(url="https://a", ca_file=str(file)),)))]
         assert told == ([f"upstream.ca_file: cannot read {file}: {trouble} (upstream 'a')"] if trouble else [])
 
 
@@ -195,7 +195,7 @@ def test_a_key_file_is_there_or_can_be_made_and_is_not_made_yet(tmp_path: Path) 
         (tmp_path / "no" / "key", f"there is no directory {tmp_path / 'no'}"),
         (kept / "key", "Not a directory"),
     ):
-        told = [str(fault) for fault in unfounded(Settings(prefixes=Prefixes(key_file=str(file))))]
+        told = [str(flaw) for flaw in unfounded(Settings(prefixes=Prefixes(key_file=str(file))))]
         assert told == ([f"prefixes.key_file: cannot use {file}: {trouble}"] if trouble else [])
     assert not (tmp_path / "new").exists()
 
@@ -203,7 +203,7 @@ def test_a_key_file_is_there_or_can_be_made_and_is_not_made_yet(tmp_path: Path) 
 def test_two_logs_of_different_form_are_not_one_file(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "file")
     given = Settings(records=str(tmp_path / "file"), store=str(tmp_path / "link"), state=f"{tmp_path}/./file")
-    assert [str(fault) for fault in unfounded(given)] == [
+    assert [str(flaw) for flaw in unfounded(given)] == [
         f"store: {tmp_path}/link is the file of records too; give each its own",
         f"state: {tmp_path}/./file is the file of records too; give each its own",
         f"state: {tmp_path}/./file is the file of store too; give each its own",
@@ -212,7 +212,7 @@ def test_two_logs_of_different_form_are_not_one_file(tmp_path: Path) -> None:
 
 def test_every_vocabulary_that_cannot_be_read_is_told() -> None:
     models = {"a": "/nope/a.json", "b": "o200k_base", "c": "/nope/c.json"}
-    told = [str(fault) for fault in unfurnished(Settings(tokens=Tokens(models=models)))]
+    told = [str(flaw) for flaw in unfurnished(Settings(tokens=Tokens(models=models)))]
     assert [line.partition(".json")[0] for line in told] == [
         "tokens.models: cannot read /nope/a",
         "tokens.models: cannot read /nope/c",

@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 
 from proxy.cli import USAGE, main
 from proxy.config import Settings
-from proxy.faults import ConfigError
+from proxy.flaws import ConfigError
 from proxy.office.outlet import Outlet
 
 

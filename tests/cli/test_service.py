@@ -19,7 +19,7 @@ from proxy.cli import USAGE
 from proxy.cli.service import Service, hello, trust
 from proxy.config import MASK, Limit, Metrics, Prefixes, Settings, Timeouts, Upstream
 from proxy.engines.fingerprint import Fingerprint
-from proxy.faults import ConfigError, Fault
+from proxy.flaws import ConfigError, Flaw
 from tests.support.client import Answer, SocketClient, simple_request
 from tests.support.engine import SocketEngine
 from tests.support.patience import run, until
@@ -150,7 +150,7 @@ def test_the_drain_limit_cuts_too(tmp_path: Path) -> None:
 def test_limits_are_read_anew_and_what_cannot_stand_changes_nothing(tmp_path: Path) -> None:
     answers: list[Settings | ConfigError] = [
         Settings(limit=(Limit(name="none", max_output_tokens=1),)),
-        ConfigError(Fault("limit.max_concurrency", "0"), Fault("admin", "x")),
+        ConfigError(Flaw("limit.max_concurrency", "0"), Flaw("admin", "x")),
     ]
 
     def reread() -> Settings:

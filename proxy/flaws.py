@@ -1,11 +1,11 @@
-"""What is wrong with settings: each fault names its key, and they are told together."""
+"""What is wrong with settings: each flaw names its key, and they are told together."""
 
 from typing import NamedTuple
 
 from proxy.plain import printable
 
 
-class Fault(NamedTuple):
+class Flaw(NamedTuple):
     """One thing that cannot stand."""
 
     key: str
@@ -17,7 +17,7 @@ class Fault(NamedTuple):
     origin: str = ""
     """Where the value comes from: `file PATH`, `environment NAME`, `flag` or `default`; empty: it is not known."""
     rests_on: tuple[str, ...] = ()
-    """What else it was judged by: keys, tables of them, items of lists; with one of those wrong it may be no fault."""
+    """What else it was judged by: keys, tables of them, items of lists; with one of those wrong it may be no flaw."""
 
     def __str__(self) -> str:
         where = ", ".join(filter(None, (self.at, self.origin)))
@@ -25,16 +25,16 @@ class Fault(NamedTuple):
 
 
 class ConfigError(Exception):
-    """Settings that cannot stand. Its text, and each of its faults, can be shown as they are."""
+    """Settings that cannot stand. Its text, and each of its flaws, can be shown as they are."""
 
-    def __init__(self, *faults: Fault) -> None:
-        self.faults = faults
-        super().__init__("; ".join(map(str, faults)))
+    def __init__(self, *flaws: Flaw) -> None:
+        self.flaws = flaws
+        super().__init__("; ".join(map(str, flaws)))
 
 
 class Unfit(ValueError):
-    """Values that cannot stand together in one section; the faults have keys of that section."""
+    """Values that cannot stand together in one section; the flaws have keys of that section."""
 
-    def __init__(self, *faults: Fault) -> None:
-        self.faults = faults
-        super().__init__("; ".join(map(str, faults)))
+    def __init__(self, *flaws: Flaw) -> None:
+        self.flaws = flaws
+        super().__init__("; ".join(map(str, flaws)))
