@@ -18,13 +18,14 @@ from proxy.app import DataApp
 from proxy.attribution.ladder import attribute
 from proxy.cli import UNREACHABLE, USAGE
 from proxy.cli.saying import stop, tell
+from proxy.cli.strangers import modelless, silence
 from proxy.clock import Clock, SystemClock
 from proxy.config import Settings
-from proxy.flaws import ConfigError, Flaw
+from proxy.flaws import ConfigError
 from proxy.fleet import Engine
 from proxy.loading import load
 from proxy.messages import Message
-from proxy.plain import json_text, printable, without_user
+from proxy.plain import json_text, printable
 from proxy.records import Finished, Outcome
 from proxy.transport import Wire
 
@@ -139,10 +140,10 @@ class Probe:
         await self._app.lookout.look_at_all()
         engine = self._engine
         if not engine.answers:
-            raise ProbeError(f"no engine answers at {engine.upstream.url}", UNREACHABLE)
+            raise ProbeError(await silence(engine), UNREACHABLE)
         chosen = model or next(iter(engine.models), None)
         if chosen is None:
-            raise ProbeError("the engine lists no model; name one with --model", USAGE)
+            raise ProbeError(await modelless(engine), USAGE)
         begun = self._clock.now_ns()
         self._say(f"warming up {chosen} on {engine.kind}")
         few, many = [_prompt_tokens(await self._ask(chosen, words, 1)) for words in (FEW, MANY)]
@@ -311,12 +312,6 @@ async def _probe(settings: Settings, model: str | None) -> Result:
         await app.aclose()
 
 
-def _unfit(flaw: Flaw, url: str) -> str:
-    """What is wrong with the command line, which knows no settings."""
-    where = "--api-key" if flaw.key.endswith("api_key") else without_user(url)
-    return printable(f"{where}: {flaw.what}")
-
-
 @click.command()
 @click.argument("url")
 @click.option("--quick", is_flag=True, help="One request at a time, for about 20 s.  [the default]")
@@ -328,7 +323,9 @@ def probe(url: str, quick: bool, model: str | None, api_key: str | None, as_json
     try:
         settings = load(None, {}, {"upstream": [{"url": url, "api_key": api_key or ""}]}).settings
     except ConfigError as error:
-        raise click.UsageError("; ".join(_unfit(flaw, url) for flaw in error.flaws)) from None
+        keys = {"upstream.url": "URL", "upstream.api_key": "--api-key"}  # the command line knows no settings
+        said = "; ".join(f"{keys.get(flaw.key, flaw.key)}: {flaw.what}" for flaw in error.flaws)
+        raise click.UsageError(printable(said)) from None
     try:
         result = asyncio.run(_probe(settings, model))
     except ProbeError as error:

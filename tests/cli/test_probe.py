@@ -145,7 +145,9 @@ def test_a_small_window_makes_the_long_prompt_fit() -> None:
 
 
 def test_silence_about_models_is_a_matter_of_usage() -> None:
-    assert failure(looks=lists()).code == USAGE
+    error = failure(looks=lists())
+    assert error.code == USAGE
+    assert "name one with --model" in str(error)
 
 
 def test_an_engine_that_does_not_answer_is_unreachable() -> None:
@@ -266,7 +268,18 @@ def test_an_address_that_is_none_is_a_matter_of_usage() -> None:
 
 def test_nothing_listens_there() -> None:
     result = CliRunner().invoke(probe, ["http://127.0.0.1:1"])
-    assert (result.exit_code, result.output) == (UNREACHABLE, "phasegate: no engine answers at http://127.0.0.1:1\n")
+    assert (result.exit_code, len(result.output.splitlines())) == (UNREACHABLE, 1)
+    assert result.output.startswith("phasegate: no engine answers at http://127.0.0.1:1: cannot reach the engine at ")
+
+
+@pytest.mark.parametrize(
+    ("url", "says"), [("foo", "URL: 'foo' is not http://host:port"), ("http://u:p@e", "use api_key")]
+)
+def test_the_command_line_knows_no_settings(url: str, says: str) -> None:
+    said = CliRunner().invoke(probe, [url]).stderr
+    assert says in said
+    assert "upstream" not in said
+    assert "(flag)" not in said
 
 
 def test_what_an_engine_says_of_itself_steers_no_terminal() -> None:
