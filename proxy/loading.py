@@ -93,7 +93,10 @@ def contents(file: Path) -> str:
         text = opened.read(FILE_BYTES)
     if len(text) == FILE_BYTES:
         raise ValueError(f"has {FILE_BYTES:,} bytes or more, and is not what it should be")
-    return text.decode("utf-8")
+    try:
+        return text.decode("utf-8")
+    except UnicodeDecodeError:
+        raise ValueError("is no text in UTF-8") from None
 
 
 def _read_toml(file: Path) -> dict[str, Any]:

@@ -121,6 +121,9 @@ def test_an_unreadable_file_is_named(tmp_path: Path):
     broken.write_text("listen = ")
     with pytest.raises(ConfigError, match=r"broken\.toml: Invalid value"):
         load(broken, {}, {})
+    broken.write_bytes(b"\xff")
+    with pytest.raises(ConfigError, match=r"broken\.toml: is no text in UTF-8$"):
+        load(broken, {}, {})
 
 
 def test_what_is_no_utf_8_is_said_to_be_none():

@@ -62,7 +62,7 @@ def config() -> None:
 @click.argument("file", type=FILE, required=False)
 @click.option("--config", "option", type=FILE, help="TOML file; the same as the argument.")
 def check(file: Path | None, option: Path | None) -> None:
-    """Say whether the settings can stand, and all that is wrong with them if not (exit code 2).
+    """Say all that is wrong with the settings (exit code 2).
 
     What `serve` would refuse is refused, save an address that is in use: it may be the running proxy's own.
     """

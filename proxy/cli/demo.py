@@ -88,7 +88,8 @@ class Show:
     async def _watch(self) -> None:
         if self._console.is_terminal:
             with Live(console=self._console, transient=True, refresh_per_second=5) as view:
-                await self._refresh(0.2, lambda *now: view.update(programme.live(*now)))
+                width = self._console.width
+                await self._refresh(0.2, lambda heard, now_ns: view.update(programme.live(heard, now_ns, width)))
         await self._refresh(
             LINE_S, lambda *now: self._console.print(programme.plain(*now), highlight=False, soft_wrap=True)
         )
@@ -132,7 +133,7 @@ def demo(context: click.Context, seconds: float, device: str, as_json: bool) -> 
         click.echo(json.dumps({"device": device, "seconds": seconds, **measured}, indent=2))
     for says in missed:
         click.echo(f"not seen this time: {says}", err=True)
-    console.print(f"\nOn your own engine:  [bold]{programme.OWN_ENGINE}[/bold]", highlight=False)
+    console.print(f"\nOn your own engine:  [bold]{programme.OWN_ENGINE}[/bold]", highlight=False, soft_wrap=True)
     context.exit(GOAL_MISSED if missed else 0)
 
 

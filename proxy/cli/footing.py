@@ -120,6 +120,11 @@ def claim(address: str) -> None:
         pass
 
 
+def unclaimed(error: OSError) -> str:
+    """Why an address could not be had, without what libraries wrap around it."""
+    return os.strerror(error.errno) if error.errno and error.errno > 0 else fault(error)  # below: of names, with words
+
+
 def _keyless(path: Path) -> str | None:
     """Why no key can be read from the file, or made in it; a key that is there is only read."""
     try:

@@ -16,6 +16,8 @@ from proxy.cli.audience import Heard
 
 BARS = " ▁▂▃▄▅▆▇█"
 BINS = 40
+BESIDE = 24
+"""Characters of a stream's line that are no bars."""
 BIN_NS = 250_000_000
 """One character of a stream's line is a quarter of a second."""
 
@@ -77,12 +79,16 @@ def disturbance(storm: Storm) -> str:
     return ""
 
 
-def live(heard: Sequence[Heard], now_ns: int) -> Group:
-    """The act that is on: a line per stream, and one for the rest."""
+def live(heard: Sequence[Heard], now_ns: int, width: int) -> Group:
+    """The act that is on: a line per stream, and one for the rest. On a narrow screen the oldest is left out."""
     table = Table(box=None, pad_edge=False, show_header=False)
     for one in [one for one in heard if one.call.role == "stream" and not one.done][:8]:
         name = f"  stream {one.call.id[-1]}"
-        table.add_row(name, Text(spark(one.stamps, now_ns), style="cyan"), f"{rate(one.stamps, now_ns):4d} tok/s")
+        table.add_row(
+            name,
+            Text(spark(one.stamps, now_ns)[-max(width - BESIDE, 1) :], style="cyan"),
+            f"{rate(one.stamps, now_ns):4d} tok/s",
+        )
     return Group(
         *([table] if table.row_count else []), Text("\n".join(f"  {one}" for one in others(heard)), style="dim")
     )
@@ -263,9 +269,9 @@ def times(*seconds: float | None) -> list[str]:
 
 def _table(*columns: str) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 2), header_style="dim")
-    table.add_column(columns[0])
+    table.add_column(columns[0], overflow="fold")
     for column in columns[1:]:
-        table.add_column(column, justify="right")
+        table.add_column(column, justify="right", overflow="fold")
     return table
 
 

@@ -18,7 +18,7 @@ import structlog
 
 from proxy.app import DataApp
 from proxy.cli import USAGE
-from proxy.cli.footing import claim, near, ourselves
+from proxy.cli.footing import claim, near, ourselves, unclaimed
 from proxy.cli.listener import Listener
 from proxy.clock import SystemClock
 from proxy.config import Settings, Upstream, masked
@@ -114,13 +114,15 @@ class Service:
 
     async def _listen(self) -> bool:
         """Whether both addresses can be had; the office, which is yet to start, finds its own free."""
-        address = self._settings.listen
+        key, address = "listen", self._settings.listen
         try:
             await self._listener.start()
-            address = self._settings.admin
+            key, address = "admin", self._settings.admin
             claim(address)  # after ours is bound: the two may overlap without being the same
         except OSError as error:
-            self._say(f"phasegate: cannot listen on {address}: {error.strerror or error}")
+            self._say(
+                f"phasegate: {key}: cannot listen on {address}: {unclaimed(error)}; --{key} gives another address"
+            )
             self._listener.stop_accepting()
             return False
         return True

@@ -9,9 +9,10 @@ import click
 import uvicorn
 
 from proxy.cli.finite import Finite
-from proxy.cli.footing import claim
+from proxy.cli.footing import claim, unclaimed
 from proxy.cli.saying import stop
 from proxy.clock import SystemClock
+from proxy.plain import fault
 from proxy.sim.devices import DEVICES
 from proxy.sim.jobs import Truth
 from proxy.sim.openai import Habits
@@ -73,9 +74,14 @@ def sim(
     with ExitStack() as stack:
         try:
             claim(f"127.0.0.1:{port}")
+        except OSError as error:
+            stop(f"cannot listen on 127.0.0.1:{port}: {unclaimed(error)}; --port gives another")
+        try:
             out = stack.enter_context(truth.open("a", buffering=1)) if truth else None
             server = build(plan, SystemClock(), partial(_tell, out))
-        except (OSError, ValueError) as error:  # ValueError: the model does not fit the device; a NUL in the name
+        except OSError as error:
+            stop(f"cannot write {truth}: {fault(error)}")
+        except ValueError as error:  # the model does not fit the device; a NUL in the name
             stop(str(error))
         click.echo(f"simulating {', '.join(models)} at http://127.0.0.1:{port}", err=True)
         uvicorn.run(server, host="127.0.0.1", port=port, ws="none", log_level="warning", access_log=False)

@@ -3,13 +3,14 @@ goes on."""
 
 import asyncio
 import dataclasses
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from itertools import islice
 
 import msgspec
 from starlette.applications import Starlette
-from starlette.datastructures import Headers
+from starlette.datastructures import Headers, QueryParams
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
@@ -19,7 +20,7 @@ from proxy.exporters.contract import to_dict
 from proxy.exporters.prometheus import Exposition
 from proxy.office.guard import Guard
 from proxy.office.office import Office
-from proxy.records import RequestRecord
+from proxy.records import Outcome, RequestRecord
 
 Details = Callable[[str], Mapping[str, object]]
 """What else is known of an engine, by its name."""
@@ -43,6 +44,15 @@ FILTERS: dict[str, Callable[[RequestRecord], str | None]] = {
     "family": lambda record: record.finished.prefix.family if record.finished.prefix is not None else None,
 }
 """Query parameters of `/api/requests` beside `limit`; each is compared as a whole."""
+
+CHOICES: dict[str, Sequence[str]] = {"outcome": tuple(Outcome), "route": ("inference", "read", "manage")}
+"""Of parameters whose values are few: what a slip would find none of."""
+
+NOWHERE = (
+    "nothing is here: this is phasegate's admin listener, whose paths GET / lists; clients talk to the data listener "
+    "(setting listen, 127.0.0.1:8800 by default)"
+)
+UNAUTHORIZED = 401
 
 OPEN_PATHS = frozenset({"/healthz", "/readyz"})
 """Asked by probes, which know no token and call by the pod's address or any name; they tell nothing but up or down."""
@@ -70,7 +80,7 @@ def create(
         Route("/api/reload", pages.reload, methods=["GET", "POST"]),
         *(Route(f"/api/{name}", pages.panel) for name in panels),
     ]
-    return _Guarded(Starlette(routes=routes), guard)
+    return _Guarded(Starlette(routes=routes, exception_handlers={HTTPException: _stray}), guard)
 
 
 class _Guarded:
@@ -84,7 +94,8 @@ class _Guarded:
         if scope["type"] == "http" and scope["path"] not in OPEN_PATHS:
             refusal = self._guard.check(Headers(scope=scope))
             if refusal is not None:
-                await PlainTextResponse(refusal.reason + "\n", refusal.status)(scope, receive, send)
+                asks = {"www-authenticate": "Bearer"} if refusal.status == UNAUTHORIZED else None  # RFC 9110 11.6.1
+                await PlainTextResponse(refusal.reason + "\n", refusal.status, asks)(scope, receive, send)
                 return
         await self._app(scope, receive, send)
 
@@ -137,13 +148,10 @@ class _Pages:
 
     async def requests(self, request: Request) -> Response:
         """Recent records, newest first, in the form of the contract."""
+        if wrong := _wrong(request.query_params):
+            return JSONResponse({"error": wrong, "parameters": ["limit", *FILTERS]}, status_code=400)
         wanted = dict(request.query_params)
         limit = wanted.pop("limit", str(LIMIT))
-        unknown = sorted(wanted.keys() - FILTERS.keys())
-        if unknown or not (limit.isascii() and limit.isdigit() and len(limit) <= LIMIT_DIGITS):
-            most = f"of at most {LIMIT_DIGITS} digits"
-            wrong = f"unknown parameter {unknown[0]}" if unknown else f"limit is a whole number {most}"
-            return JSONResponse({"error": wrong, "parameters": ["limit", *FILTERS]}, status_code=400)
         async with self._my_turn():
             return _json([to_dict(record) for record in islice(self._matching(wanted), int(limit))])
 
@@ -177,6 +185,31 @@ class _Pages:
         for record in self._office.records():
             if all(FILTERS[name](record) == value for name, value in wanted.items()):
                 yield record
+
+
+def _wrong(query: QueryParams) -> str:
+    """What is wrong with a query for records; empty: nothing."""
+    for name, value in query.multi_items():
+        if name != "limit" and name not in FILTERS:
+            return f"unknown parameter {name}"
+        if len(query.getlist(name)) > 1:
+            return f"{name} is given more than once"
+        if name == "limit" and not (value.isascii() and value.isdigit() and len(value) <= LIMIT_DIGITS):
+            return f"limit is a whole number of at most {LIMIT_DIGITS} digits"
+        if value not in CHOICES.get(name, [value]):
+            return f"{name} is one of {', '.join(CHOICES[name])}"
+    return ""
+
+
+async def _stray(request: Request, error: Exception) -> Response:
+    """The answer to whoever asks for what is not here, or in a way that it cannot be asked for."""
+    assert isinstance(error, HTTPException)
+    says = NOWHERE
+    if error.headers is not None and (methods := error.headers.get("Allow")):
+        says = f"this path is asked with {' or '.join(sorted(methods.split(', ')))}"
+    if request.url.path.startswith("/api/"):
+        return JSONResponse({"error": says}, error.status_code, error.headers)
+    return PlainTextResponse(says + "\n", error.status_code, error.headers)
 
 
 def _json(value: object) -> Response:

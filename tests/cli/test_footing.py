@@ -1,5 +1,6 @@
 """What cannot be written or listened on is said before anything starts."""
 
+import errno
 import os
 import socket
 from pathlib import Path
@@ -7,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from proxy.cli.footing import claim, concerns, near, ourselves, unfounded, unfurnished
+from proxy.cli.footing import claim, concerns, near, ourselves, unclaimed, unfounded, unfurnished
 from proxy.config import Limit, Prefixes, Settings, Tokens, Upstream
 from proxy.exporters.reader import SQLITE_MAGIC
 from proxy.flaws import ConfigError
@@ -110,6 +111,19 @@ def test_an_address_that_is_free_is_claimed_and_free_again() -> None:
             claim(address)
     claim(address)
     claim(address)
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        (OSError(errno.EADDRINUSE, "error while attempting to bind on address ('h', 1)"), "Addr"),
+        (socket.gaierror(socket.EAI_NONAME, "Name or service not known"), "Name or service not known"),
+        (OSError("no errno"), "no errno"),
+    ],
+    ids=["wrapped", "name", "bare"],
+)
+def test_why_an_address_could_not_be_had_is_said_in_the_system_s_words(error: OSError, says: str) -> None:
+    assert unclaimed(error).startswith(says)
 
 
 @pytest.mark.parametrize("key", ["store", "state"])

@@ -221,11 +221,26 @@ def test_a_streams_line_falls_to_nothing_where_it_stood_still() -> None:
 
 def test_the_live_view_has_a_line_per_open_stream_and_one_for_the_rest() -> None:
     cast = [heard("stream", 1.2, 1.4, 1.9), heard("stream", 1.0, done=True), heard("long", 1.5), heard("short")]
-    text = shown(programme.live(cast, 2 * SECOND))
+    text = shown(programme.live(cast, 2 * SECOND, 80))
     assert "stream 3" in text
     assert "3 tok/s" in text
     assert "  long prompts  1 of  1, first token within  1.50 s\n" in text
     assert "  questions  0 of  1, first token not yet" in text
+
+
+@pytest.mark.parametrize("width", [80, 40, 30])
+def test_on_a_narrow_screen_the_newest_is_still_seen(width: int) -> None:
+    console = Console(width=width, record=True, file=io.StringIO())
+    console.print(programme.live([heard("stream", 1.2, 1.4, 1.9)], 2 * SECOND, width))
+    (line,) = [line for line in console.export_text().splitlines() if line]
+    assert line.rstrip().endswith("█     3 tok/s")
+    assert "…" not in line
+
+
+def test_a_narrow_table_breaks_words_and_drops_none() -> None:
+    console = Console(width=30, record=True, file=io.StringIO())
+    console.print(programme._table("streams that mostly stood still", "before", "one long at a time"))
+    assert "…" not in console.export_text()
 
 
 def test_the_plain_line_has_the_same_in_one_line() -> None:

@@ -190,7 +190,8 @@ def test_an_address_that_is_taken_is_said(tmp_path: Path, capsys: pytest.Capture
         with socket.create_server(("127.0.0.1", 0)) as taken:
             listen = f"127.0.0.1:{taken.getsockname()[1]}"
             assert await Service(Settings(listen=listen, quiet=True), unread, say).run() == USAGE
-            assert f"cannot listen on {listen}" in capsys.readouterr().err
+            said = f"listen: cannot listen on {listen}: Address already in use; --listen gives another address\n"
+            assert capsys.readouterr().err == f"phasegate: {said}"
 
     run(test)
 
@@ -202,7 +203,7 @@ def test_an_admin_address_that_is_taken_is_said_and_the_other_is_free_again(
         with socket.create_server(("127.0.0.1", 0)) as taken:
             listen, admin = f"127.0.0.1:{free_port()}", f"127.0.0.1:{taken.getsockname()[1]}"
             assert await Service(Settings(listen=listen, admin=admin, quiet=True), unread, say).run() == USAGE
-            assert f"cannot listen on {admin}: Address already in use" in capsys.readouterr().err
+            assert f"admin: cannot listen on {admin}: Address already in use; --admin gives" in capsys.readouterr().err
             with pytest.raises(ConnectionError):
                 await SocketClient("127.0.0.1", int(listen.rpartition(":")[2])).ask(CHAT)
 

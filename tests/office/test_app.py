@@ -135,6 +135,45 @@ def test_a_query_that_cannot_be_is_said_to_be_wrong(query: str) -> None:
     assert "model" in answer.json()["parameters"]
 
 
+@pytest.mark.parametrize(
+    ("query", "says"),
+    [
+        ("limit=1&limit=2", "limit is given more than once"),
+        ("model=a&model=b", "model is given more than once"),
+        ("outcome=complete", "outcome is one of completed, shed, queue_timeout, "),
+        ("route=chat", "route is one of inference, read, manage"),
+        ("limit=-1", "limit is a whole number of at most 9 digits"),
+        ("modell=m0", "unknown parameter modell"),
+    ],
+)
+def test_a_slip_in_a_query_finds_words_and_not_nothing(query: str, says: str) -> None:
+    answer = get(f"/api/requests?{query}")
+    assert (answer.status_code, says in answer.json()["error"]) == (400, True)
+
+
+@pytest.mark.parametrize("path", ["/nope", "/v1/chat/completions", "/api", "/api/nope"])
+def test_who_asks_for_what_is_not_here_is_told_what_is(path: str) -> None:
+    answer = ask("POST", path, lambda: None)
+    says = answer.json()["error"] if path == "/api/nope" else answer.text
+    assert answer.status_code == 404
+    assert "admin listener, whose paths GET / lists; clients talk to the data listener" in says
+
+
+@pytest.mark.parametrize(
+    ("path", "says"),
+    [
+        ("/metrics", "this path is asked with GET or HEAD\n"),
+        ("/healthz", "this path is asked with GET or HEAD\n"),
+        ("/api/requests", '{"error":"this path is asked with GET or HEAD"}'),
+        ("/api/reload", '{"error":"this path is asked with GET or HEAD or POST"}'),
+    ],
+)
+def test_who_asks_in_another_way_is_told_how(path: str, says: str) -> None:
+    answer = ask("DELETE", path, lambda: None)
+    assert (answer.status_code, answer.text) == (405, says)
+    assert "GET" in answer.headers["allow"]
+
+
 def test_engines_are_shown_as_the_data_process_sees_them() -> None:
     (engine,) = get("/api/engines").json()
     assert (engine["name"], engine["version"], engine["answers"]) == ("ollama", "0.33.0", True)
@@ -149,7 +188,8 @@ def test_probes_need_no_token_and_all_else_does() -> None:
     guard = Guard.of("0.0.0.0", "secret", [])
     assert get("/healthz", guard=guard, host="any.name").status_code == 200
     assert get("/readyz", guard=guard).status_code == 200
-    assert get("/metrics", guard=guard).status_code == 401
+    stranger = get("/metrics", guard=guard)
+    assert (stranger.status_code, stranger.headers["www-authenticate"]) == (401, "Bearer")
     assert get("/metrics", guard=guard, authorization="Bearer secret").status_code == 200
 
 
