@@ -7,6 +7,7 @@ import importlib
 import io
 import sys
 from importlib.metadata import version
+from typing import Any
 
 import click
 
@@ -40,6 +41,14 @@ class Verbs(click.Group):
         module, _, name = VERBS[cmd_name][0].partition(":")
         command: click.Command = getattr(importlib.import_module(module), name)
         return command
+
+    def main(self, *args: Any, **how: Any) -> Any:
+        """Runs it all. Where its words cannot be written it ends with one more, and no traceback."""
+        try:
+            return super().main(*args, **how)
+        except OSError as error:  # not EPIPE: who reads no further needs no word, and click ends for it
+            click.echo(f"phasegate: cannot go on: {error.strerror or error}", err=True)
+            sys.exit(USAGE)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The table, without an import."""

@@ -53,3 +53,18 @@ def test_a_name_that_the_terminal_cannot_show_ends_no_command(tmp_path):
         check=False,
     )
     assert (done.returncode, "\\u65e5" in done.stdout) == (0, True), done.stderr
+
+
+@pytest.mark.parametrize("words", [("--help",), ("config", "print"), ("report", "FILE"), ("report", "FILE", "--rows")])
+def test_a_full_disk_behind_the_output_is_said_in_one_line(tmp_path, words):
+    file = tmp_path / "r.jsonl"
+    file.write_text('{"id": "a", "at": 1, "outcome": "completed", "total_s": 1}\n')
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "proxy", *(str(file) if word == "FILE" else word for word in words)],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert (done.returncode, done.stderr) == (2, "phasegate: cannot go on: No space left on device\n")
