@@ -2,15 +2,18 @@
 
 import os
 import socket
+import sqlite3
 import ssl
 import stat
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from proxy.config import Settings
 from proxy.counting import Furniture
-from proxy.exporters.reader import SQLITE_MAGIC
+from proxy.exporters.reader import SQLITE_MAGIC, opened
+from proxy.exporters.schema import NotOurs, known
 from proxy.flaws import ConfigError, Flaw
 from proxy.grammar import split_address
 from proxy.office.guard import is_loopback
@@ -60,8 +63,8 @@ def _unwritable(settings: Settings) -> Iterator[Flaw]:
         trouble = _trouble(Path(name), beside=key in BESIDE)
         if trouble is not None:
             yield Flaw(key, f"cannot write {name}: {trouble}")
-        elif key == "store" and _foreign(Path(name)):
-            yield Flaw(key, f"{name} is a file of something else, and no SQLite database")
+        elif key == "store" and (foreign := _foreign(Path(name))):
+            yield Flaw(key, f"{name} is {foreign}")
         for other in FILES[: FILES.index(key)]:
             if other in names and _same(names[other], name):
                 yield Flaw(key, f"{name} is the file of {other} too; give each its own", rests_on=(other,))
@@ -136,11 +139,24 @@ def _keyless(path: Path) -> str | None:
     return None
 
 
-def _foreign(path: Path) -> bool:
-    if not path.exists():
-        return False
+def _foreign(path: Path) -> str | None:
+    """What else than a store of ours is in the file."""
+    if not path.exists() or not path.stat().st_size:
+        return None
     with path.open("rb") as file:
-        return file.read(len(SQLITE_MAGIC)) not in (b"", SQLITE_MAGIC)
+        if file.read(len(SQLITE_MAGIC)) != SQLITE_MAGIC:
+            return "a file of something else, and no SQLite database"
+    try:
+        with closing(opened(path)) as connection:
+            connection.execute("PRAGMA busy_timeout = 0")
+            known(connection)
+    except NotOurs as error:
+        return str(error)
+    except sqlite3.OperationalError:  # in use: whoever writes to it waits
+        return None
+    except sqlite3.DatabaseError as error:
+        return f"no SQLite database that can be read ({error})"
+    return None
 
 
 def _trouble(path: Path, *, beside: bool) -> str | None:

@@ -100,7 +100,7 @@ def _lines(file: BufferedReader | gzip.GzipFile, most: int) -> Iterator[bytes]:
 def _rows(path: Path, wanted: Wanted) -> Iterator[bytes]:
     given = {"at >= ?": wanted.since_s, "at < ?": wanted.until_s, "model = ?": wanted.model}
     where, values = _where(given)
-    with closing(_opened(path)) as connection:
+    with closing(opened(path)) as connection:
         if not _has(connection, "requests"):
             raise Unreadable(f"{path}: a database of something else, without a table of requests")
         found = connection.execute(f"SELECT record FROM requests{where} ORDER BY n", values)
@@ -109,7 +109,7 @@ def _rows(path: Path, wanted: Wanted) -> Iterator[bytes]:
 
 def _sums(path: Path, wanted: Wanted) -> Iterator[Stretch]:
     where, values = _where({"since >= ?": wanted.since_s, "until <= ?": wanted.until_s})
-    with closing(_opened(path)) as connection:
+    with closing(opened(path)) as connection:
         if not _has(connection, "means"):
             return
         for engine, name, *numbers in connection.execute(
@@ -134,7 +134,7 @@ def _order(mean: Stretch) -> tuple[str, int]:
     return mean.engine, NAMES.index(mean.name) if mean.name in NAMES else len(NAMES)
 
 
-def _opened(path: Path) -> sqlite3.Connection:
+def opened(path: Path) -> sqlite3.Connection:
     """Read-only, beside a writer: a write-ahead log lets both. What is no UTF-8 spoils its own text alone."""
     connection = sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)
     connection.text_factory = lambda data: data.decode("utf-8", "replace")

@@ -76,15 +76,34 @@ STEPS: tuple[str, ...] = (FIRST, MEANS, FAMILY)
 """The way from version n to n + 1."""
 
 
-class TooNew(Exception):
+class NotOurs(Exception):
+    """The file is not for this phasegate to write to."""
+
+
+class Foreign(NotOurs):
+    """Another program's tables are in this file: ours among them could break it, and theirs us."""
+
+
+class TooNew(NotOurs):
     """A later phasegate made this file; an older one does not write to it."""
 
 
 def migrate(connection: sqlite3.Connection, steps: Sequence[str] = STEPS) -> None:
-    """Brings the file to the newest version. Raises TooNew, sqlite3.Error; a step that fails leaves the version."""
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    if version > len(steps):
-        raise TooNew(f"the store is of version {version}; this phasegate knows {len(steps)}")
+    """Brings the file to the newest version. Raises TooNew, Foreign, sqlite3.Error; a step that fails leaves the
+    version."""
+    version = known(connection, steps)
     for number, step in enumerate(steps[version:], start=version + 1):
         stamp = f"PRAGMA user_version = {number}; PRAGMA application_id = {APPLICATION_ID};"
         connection.executescript(f"BEGIN IMMEDIATE; {step}; {stamp} COMMIT;")
+
+
+def known(connection: sqlite3.Connection, steps: Sequence[str] = STEPS) -> int:
+    """The store's version; 0: it has no table yet. Raises TooNew, Foreign, sqlite3.Error."""
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    if tables and application != APPLICATION_ID:
+        raise Foreign("a database of something else, which is left alone")
+    if version > len(steps):
+        raise TooNew(f"a store of version {version}; this phasegate knows {len(steps)}")
+    return int(version)

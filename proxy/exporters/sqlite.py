@@ -12,7 +12,7 @@ from typing import Any
 
 from proxy.exporters.contract import SECOND_NS, seconds, to_json
 from proxy.exporters.means import Stretch
-from proxy.exporters.schema import TooNew, migrate
+from proxy.exporters.schema import NotOurs, known, migrate
 from proxy.exporters.trouble import Trouble
 from proxy.records import PHASES, RequestRecord
 
@@ -126,7 +126,7 @@ class SqliteExporter:
             with self._connection:
                 work(self._connection)
             return True
-        except (sqlite3.Error, OSError, TooNew) as error:
+        except (sqlite3.Error, OSError, NotOurs) as error:
             self._trouble.begins(str(error))
             self._release()
             return False
@@ -175,6 +175,7 @@ def to_row(record: RequestRecord) -> Row:
 def _open(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(path, timeout=BUSY_MS / 1000)
     try:
+        known(connection)  # before anything is changed
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # of a new file; so that it shrinks again
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = NORMAL")  # a power cut may take the last batch, never the file

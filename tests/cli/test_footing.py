@@ -3,6 +3,8 @@
 import errno
 import os
 import socket
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 from proxy.cli.footing import claim, concerns, near, ourselves, unclaimed, unfounded, unfurnished
 from proxy.config import Limit, Prefixes, Settings, Tokens, Upstream
 from proxy.exporters.reader import SQLITE_MAGIC
+from proxy.exporters.schema import migrate
 from proxy.flaws import ConfigError
 
 CERTIFICATE = Path(__file__).parents[1] / "socket" / "engine.pem"
@@ -30,9 +33,11 @@ def stand(settings: Settings) -> None:
 def test_a_file_that_can_be_made_stands_and_is_not_made_yet(key: str, tmp_path: Path) -> None:
     stand(settings(key, tmp_path / "file"))
     assert list(tmp_path.iterdir()) == []
-    (tmp_path / "file").write_bytes(SQLITE_MAGIC)
+    with closing(sqlite3.connect(tmp_path / "file")) as connection:
+        migrate(connection)
+    kept = (tmp_path / "file").read_bytes()
     stand(settings(key, tmp_path / "file"))
-    assert (tmp_path / "file").read_bytes() == SQLITE_MAGIC
+    assert (tmp_path / "file").read_bytes() == kept
     stand(Settings())
 
 
@@ -44,6 +49,24 @@ def test_a_store_is_no_file_of_something_else(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"^store: .*records\.jsonl is a file of something else"):
         stand(settings("store", file))
     stand(settings("records", file))
+
+
+def test_a_store_is_no_database_of_another_program_and_none_of_a_later_phasegate(tmp_path: Path) -> None:
+    file = tmp_path / "s.db"
+    with closing(sqlite3.connect(file)) as connection:
+        migrate(connection)
+        stand(settings("store", file))
+        connection.execute("PRAGMA user_version = 99")
+        with pytest.raises(ConfigError, match=r"s\.db is a store of version 99; this phasegate knows \d+$"):
+            stand(settings("store", file))
+        connection.execute("PRAGMA application_id = 7")
+        with pytest.raises(ConfigError, match=r"s\.db is a database of something else, which is left alone$"):
+            stand(settings("store", file))
+        connection.execute("BEGIN EXCLUSIVE")
+        stand(settings("store", file))  # in use: it is waited for later
+    file.write_bytes(SQLITE_MAGIC + b"rubbish" * 99)
+    with pytest.raises(ConfigError, match=r"s\.db is no SQLite database that can be read \("):
+        stand(settings("store", file))
 
 
 @pytest.mark.parametrize("key", ["records", "store", "state"])

@@ -2,7 +2,7 @@ import sqlite3
 
 import pytest
 
-from proxy.exporters.schema import APPLICATION_ID, FIRST, STEPS, TooNew, migrate
+from proxy.exporters.schema import APPLICATION_ID, FIRST, STEPS, Foreign, TooNew, known, migrate
 from proxy.exporters.sqlite import COLUMNS, INSERT
 from proxy.records import PHASES
 
@@ -58,6 +58,25 @@ def test_a_file_of_a_later_version_is_left_alone() -> None:
     with pytest.raises(TooNew, match="version 99"):
         migrate(connection)
     assert version(connection) == 99
+
+
+@pytest.mark.parametrize("stamp", ["", "PRAGMA application_id = 1", "PRAGMA user_version = 2"])
+def test_a_database_of_something_else_is_left_alone(stamp: str) -> None:
+    connection = sqlite3.connect(":memory:")
+    connection.executescript(f"CREATE TABLE notes (text); {stamp}")
+    before = list(connection.iterdump())
+    for ask in (known, migrate):
+        with pytest.raises(Foreign, match=r"^a database of something else, which is left alone$"):
+            ask(connection)
+    assert list(connection.iterdump()) == before
+    assert connection.execute("PRAGMA application_id").fetchone() != (APPLICATION_ID,)
+
+
+def test_an_empty_database_is_a_store_of_no_version() -> None:
+    connection = sqlite3.connect(":memory:")
+    assert known(connection) == 0
+    migrate(connection)
+    assert known(connection) == len(STEPS)
 
 
 def test_the_file_explains_itself() -> None:
