@@ -54,8 +54,10 @@ def schema(section: type[Section], path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def nearest(name: str, known: Iterable[str], prefix: str = "") -> str:
-    """What may have been meant, as the end of a sentence; empty where nothing is near."""
-    close = difflib.get_close_matches(name, [*known], 1, NEAR)
+    """What may have been meant, as the end of a sentence: a like name, or the same in a table; empty: nothing near."""
+    names = [*known]
+    ends = (f".{name}", f"_{name}")
+    close = difflib.get_close_matches(name, names, 1, NEAR) or [one for one in names if one.endswith(ends)]
     return f"; did you mean {prefix}{close[0]}?" if close else ""
 
 

@@ -76,8 +76,15 @@ def test_every_setting_has_a_key() -> None:
 
 @pytest.mark.parametrize(
     ("name", "meant"),
-    [("idel_s", "; did you mean idle_s?"), ("FOO", ""), ("serve", ""), ("upstreams", "; did you mean upstream?")],
+    [
+        ("idel_s", "; did you mean idle_s?"),
+        ("upstreams", "; did you mean upstream?"),
+        ("connect_s", "; did you mean timeouts.connect_s?"),
+        ("CONNECT_S", "; did you mean TIMEOUTS_CONNECT_S?"),
+        ("FOO", ""),
+        ("serve", ""),
+    ],
 )
 def test_only_what_is_near_may_have_been_meant(name: str, meant: str) -> None:
-    assert nearest(name, ["idle_s", "store", "STORE", "upstream"]) == meant
+    assert nearest(name, ["idle_s", "store", "upstream", "timeouts.connect_s", "TIMEOUTS_CONNECT_S"]) == meant
     assert nearest("STOER", ["STORE"], "PHASEGATE_") == "; did you mean PHASEGATE_STORE?"

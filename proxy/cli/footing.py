@@ -39,9 +39,9 @@ def unfounded(settings: Settings) -> Iterator[Flaw]:
     """Engines that are this proxy itself, and files that could not be written or read from the first. Makes none."""
     for engine in settings.upstream:
         at = f"upstream {engine.label!r}"
-        if ourselves(engine.url, settings.listen):
-            here = f"{engine.url} is where clients reach this proxy (listen = {settings.listen})"
-            yield Flaw("upstream.url", here, at, rests_on=("listen",))
+        for key, what in (("listen", "where clients reach this proxy"), ("admin", "this proxy's admin listener")):
+            if ourselves(engine.url, address := getattr(settings, key)):
+                yield Flaw("upstream.url", f"{engine.url} is {what} ({key} = {address})", at, rests_on=(key,))
         if engine.ca_file and (trouble := _untrusted(engine.ca_file)):
             yield Flaw("upstream.ca_file", f"cannot read {engine.ca_file}: {trouble}", at)
     yield from _unwritable(settings)

@@ -69,7 +69,8 @@ class Service:
         self._searching = not settings.upstream
         if self._searching:
             usual = [f"http://localhost:{port}" for port in USUAL]
-            found = tuple(Upstream(url=url) for url in usual if not ourselves(url, settings.listen))
+            mine = (settings.listen, settings.admin)
+            found = tuple(Upstream(url=url) for url in usual if not any(ourselves(url, one) for one in mine))
             settings = msgspec.structs.replace(settings, upstream=found)
         self._settings = settings
         self._app = DataApp(

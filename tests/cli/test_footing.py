@@ -206,6 +206,11 @@ def test_a_proxy_is_not_put_in_front_of_itself() -> None:
     ]
 
 
+def test_an_admin_listener_is_no_engine() -> None:
+    (flaw,) = unfounded(Settings(upstream=(Upstream(url="http://localhost:8801"),)))
+    assert flaw.what == "http://localhost:8801 is this proxy's admin listener (admin = 127.0.0.1:8801)"
+
+
 def test_a_ca_file_holds_a_certificate(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("no certificate", "utf-8")
     for file, trouble in (

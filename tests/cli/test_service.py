@@ -348,9 +348,10 @@ def test_where_engines_are_looked_for_silent_ones_matter_only_when_all_are() -> 
 
 
 def test_a_proxy_in_an_engines_old_place_does_not_look_for_it_there() -> None:
-    said = banner(Settings(listen="127.0.0.1:30000"))
+    said = banner(Settings(listen="127.0.0.1:30000", admin="127.0.0.1:8080"))
     assert "localhost:8000" in said
     assert "localhost:30000" not in said
+    assert "localhost:8080" not in said
 
 
 def test_the_office_is_told_all_it_must_know_and_its_page_no_secret() -> None:
