@@ -13,7 +13,7 @@ from typing import Any
 from proxy.records import NAME_CHARS, Prompt, RequestFacts, TokenCount, Usage
 from proxy.tokens.calibration import Calibration
 from proxy.tokens.exact import Question, question, read
-from proxy.tokens.meter import Meter, at_once
+from proxy.tokens.meter import Meter
 from proxy.tokens.sample import Sample, Shapes, sample, texts
 from proxy.tokens.shapes import NOTHING, times, total
 from proxy.tokens.truncation import truncated
@@ -114,14 +114,17 @@ class Desk:
             return None
         name = self._name(facts.model)
         meter = self._meter(name)
-        run = meter.run if prompt.over(MANY) else at_once
-        shapes = Shapes(*[await meter.measure(some) if some else NOTHING for some in await run(partial(texts, prompt))])
+        many = prompt.over(MANY)
+        parts = await meter.run(partial(texts, prompt)) if many else texts(prompt)
+        shapes = Shapes(*[await meter.measure(some) if some else NOTHING for some in parts])
         if prompt.again:
             again = times(await meter.measure(prompt.texts[:1]), prompt.again)
             shapes = shapes._replace(content=total([shapes.content, again]))
-        numbers = await run(partial(sample, prompt, shapes, facts.kind))
+        sampled = partial(sample, prompt, shapes, facts.kind)
+        numbers = await meter.run(sampled) if many else sampled()
         band, how = self._band(name, numbers, await self._said(facts, body, spell))
-        return await run(partial(_token_count, facts, prompt, shapes, band, how, numbers))
+        counted = partial(_token_count, facts, prompt, shapes, band, how, numbers)
+        return await meter.run(counted) if many else counted()
 
     def learn(self, facts: RequestFacts, count: TokenCount | None, usage: Usage | None) -> None:
         """Take in what the engine said of a prompt that was counted here.

@@ -40,11 +40,6 @@ def off_loop(executor: Executor) -> Run:
     return run
 
 
-async def at_once(work: Callable[[], T], /) -> T:
-    """Run here and now: the `Run` of small work."""
-    return work()
-
-
 class Meter:
     """Measures texts, each piece of them once while the cache holds it.
 
