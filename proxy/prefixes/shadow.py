@@ -151,6 +151,8 @@ class Taken(NamedTuple):
     """... and whether it was at work."""
     restored: bytes | None
     """The prompt that came back from host memory for it."""
+    saved: bool
+    """Whether what it had was put there, and was not there before."""
 
 
 class SlotShadow:
@@ -174,12 +176,11 @@ class SlotShadow:
         before, busy = self._held[slot], slot in self._busy
         if restored is not None:
             self._saved.remove(restored)
-        if aside:
-            self._save(before)
+        saved = aside and self._save(before)
         self._held[slot] = packed
         self._held.move_to_end(slot)
         self._busy.add(slot)
-        return Taken(slot, reused, before, busy, restored)
+        return Taken(slot, reused, before, busy, restored, saved)
 
     def end(self, slot: int, packed: bytes) -> None:
         """The slot is free and holds the prompt and its answer."""
@@ -192,6 +193,8 @@ class SlotShadow:
             self._saved.append(taken.restored)
         if self._held[taken.slot] == packed:
             self._held[taken.slot] = taken.before
+            if taken.saved and taken.before in self._saved:
+                self._saved.remove(taken.before)
             if not taken.busy:
                 self._busy.discard(taken.slot)
 
@@ -232,10 +235,12 @@ class SlotShadow:
                 best, keep, shared = saved, kept, found
         return best
 
-    def _save(self, packed: bytes) -> None:
+    def _save(self, packed: bytes) -> bool:
+        """Put a prompt aside; False: it is there already, or the beginning of one."""
         if any(saved.startswith(packed) for saved in self._saved):
-            return
+            return False
         self._saved = deque(saved for saved in self._saved if not packed.startswith(saved))
         self._saved.append(packed)
         while sum(map(len, self._saved)) > self._room * TOKEN:
             self._saved.popleft()
+        return True

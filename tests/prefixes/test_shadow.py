@@ -112,6 +112,18 @@ def test_a_slot_whose_prompt_was_not_read_has_what_it_had():
     assert slots.look(packed("dddddddddd")) == 9
 
 
+def test_what_was_put_aside_for_a_prompt_that_was_not_read_is_in_its_slot_alone():
+    slots = SlotShadow(1)
+    slots.end(slots.begin(packed("aaaaaaaa"))[0], packed("aaaaaaaa"))
+    refused = slots.begin(packed("bbbbbbbb"))
+    assert list(slots._saved) == [packed("aaaaaaaa")]
+    slots.withdraw(refused, packed("bbbbbbbb"))
+    assert not slots._saved
+    slots.begin(packed("bbbbbbbb"))
+    slots.withdraw(slots.begin(packed("cccccccc")), packed("cccccccc"))
+    assert list(slots._saved) == [packed("aaaaaaaa")], "of another one, which was read"
+
+
 def test_what_came_back_from_host_memory_for_a_prompt_that_was_not_read_is_there_again():
     slots = SlotShadow(1)
     for text in ("aaaaaaaa", "bbbbbbbb"):
