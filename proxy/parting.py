@@ -140,7 +140,9 @@ def _inferred(audit: Audit, settled: PrefixVerdict, finished: Finished) -> Infer
         return None
     if report is None or report.prefill_ns is None or not report.covers_all or _counts_fresh(finished.evidence):
         return None
-    return audit.inferred(finished.facts.model or "", usage.prompt_tokens, report.prefill_ns, settled.infinite or 0)
+    if settled.infinite is None:
+        return None
+    return audit.inferred(finished.facts.model or "", usage.prompt_tokens, report.prefill_ns, settled.infinite)
 
 
 def _may_have_swapped(finished: Finished) -> bool:

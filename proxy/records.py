@@ -227,21 +227,25 @@ class PrefixVerdict(NamedTuple):
     block: int
     """Tokens a cache block."""
     tokens: int
-    """Prompt tokens, as the audit counts them."""
+    """Prompt tokens of the engine's own prompt, its template's with them: as it says them; about so many, by what it
+    said of others, where it does not (yet). All figures here are parts of these."""
     expected: int | None = None
-    """Tokens that this engine could take from its cache, said at dispatch."""
+    """Tokens that this engine could take from its cache, by what was known at dispatch."""
     attainable: int | None = None
     """Hits of an LRU cache of the engine's real capacity; None: the capacity is not known."""
     infinite: int | None = None
-    """Hits of a cache without a limit."""
+    """Hits of a cache without a limit: what shared text explains. None, as all that follows from it, where the engine
+    read another prompt than the one that we know: it cut it, or read besides what nobody sent."""
     bins: tuple[tuple[str, int], ...] = ()
     """Every prompt token in exactly one of `hit`, `compulsory`, `structural`, `capacity`, `other_replica`,
-    `text_break`, `engine_gap`; empty where the engine never had the prompt."""
+    `text_break`, `engine_gap`; empty where the engine never had the prompt, or another one."""
     family: str | None = None
     """Keyed hash that names the family of prompts, as `/api/prefixes` does; no text. None: the office's search did not
     take this prompt."""
     inferred: Inferred | None = None
     """Where the engine does not say its cached tokens, and enough prompts were seen. In no bin and no sum."""
+    reported: int | None = None
+    """Cached tokens of this prompt, as the engine says them."""
 
 
 # --- what happened --------------------------------------------------------------------------------------------------

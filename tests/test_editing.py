@@ -294,12 +294,15 @@ def test_where_the_tokenizer_is_silent_our_rendering_foretells_and_the_answer_se
 def test_an_answers_own_ids_are_expected_of_the_next_prompt() -> None:
     spelt = [PROMPT, [*PROMPT, 7, 1, 2, 3, 4, 5, 6, 7, 8]]
     looks = [Script(200, JSON_HEAD, (Read(0, json.dumps({"count": 1, "tokens": ids}).encode()),)) for ids in spelt]
-    prompt = [*PROMPT[:32]]
+    prompt, left = [*PROMPT[:32]], iter(spelt)
 
     def engine(call: Call) -> Script:
-        script = vllm(call)
-        (read,) = script.reads
-        return Script(200, JSON_HEAD, (Read(0, read.data.replace(b"[7, 2]", b"[7, 1, 2, 3, 4, 5, 6, 7, 2]")),))
+        (read,) = vllm(call).reads
+        said, ids = read.data.replace(b"[7, 2]", b"[7, 1, 2, 3, 4, 5, 6, 7, 2]"), next(left)
+        said = said.replace(json.dumps(PROMPT).encode(), json.dumps(ids).encode())
+        return Script(
+            200, JSON_HEAD, (Read(0, said.replace(b'"prompt_tokens": 40', b'"prompt_tokens": %d' % len(ids))),)
+        )
 
     house, _ = played(engine, chat(), 2, lambda call: looks.pop(0), **VLLM)
     last = house.records[1].prefix

@@ -150,6 +150,10 @@ def test_a_fault_in_making_numbers_spoils_a_number_and_no_request(method: str) -
 
 
 IDS = simple_request(json.dumps({"model": "m", "prompt": list(range(1000, 1100))}).encode(), "/v1/completions")
+READ = Script(
+    headers=OK.headers, reads=(Read(MS, OK.reads[0].data.replace(b'"prompt_tokens":2', b'"prompt_tokens":100')),)
+)
+"""What an engine says that read it."""
 WARM = (100 - 1) // 16 * 16
 """What a cache in blocks of 16 has of that prompt once it was read."""
 
@@ -161,7 +165,7 @@ def expected(house: House) -> list[int | None]:
 
 def test_a_prompt_that_never_reached_the_engine_is_in_no_cache() -> None:
     async def main(loop: VirtualLoop) -> House:
-        scripts = iter((Script(ending="refuse"), OK, OK))
+        scripts = iter((Script(ending="refuse"), READ, READ))
         house = House(loop, lambda call: next(scripts), upstream=[{"url": URL, "kind": "vllm"}])
         for _ in range(3):
             await house.ask(IDS)
@@ -175,7 +179,7 @@ def test_a_prompt_that_never_reached_the_engine_is_in_no_cache() -> None:
 def test_who_waited_at_the_door_finds_what_others_left_in_the_cache() -> None:
     async def main(loop: VirtualLoop) -> House:
         limit = [{"name": "one", "max_concurrency": 1, "queue_length": 5}]
-        house = House(loop, OK, upstream=[{"url": URL, "kind": "vllm"}], limit=limit)
+        house = House(loop, READ, upstream=[{"url": URL, "kind": "vllm"}], limit=limit)
         await asyncio.gather(house.ask(simple_request(chat())), house.ask(IDS), house.ask(IDS))
         return house
 

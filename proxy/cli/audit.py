@@ -208,8 +208,9 @@ def _settled(books: Books, line: sources.Line) -> bool:
         attainable=prefix.attainable,
         infinite=prefix.infinite,
         bins=tuple(prefix.bins.items()),
+        reported=prefix.reported,
     )
-    books.add(line.engine, verdict, prefix.reported)
+    books.add(line.engine, verdict)
     return True
 
 

@@ -31,6 +31,12 @@ class Prefix(msgspec.Struct, frozen=True):
     reported: Tokens | None = None
     family: str | None = None
 
+    def __post_init__(self) -> None:
+        """Raises ValueError where a part is more than the whole: the figures count different tokens."""
+        parts = (self.attainable, self.infinite, self.reported)
+        if self.bins and max(part or 0 for part in parts) > sum(self.bins.values()):
+            raise ValueError("its prefix has more cached tokens than tokens")
+
 
 class Line(msgspec.Struct, frozen=True):
     """A request as somebody logged it; or, where it has a version, a record of ours."""

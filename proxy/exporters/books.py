@@ -19,7 +19,7 @@ class BooksExporter:
         """Enter one record, if the engine read its prompt."""
         finished = record.finished
         if finished.prefix is not None and finished.prefix.bins and finished.usage is not None:
-            self._books.add(finished.engine, finished.prefix, finished.usage.cached_tokens)
+            self._books.add(finished.engine, finished.prefix)
 
     def tick(self, now_ns: int) -> None:
         """Nothing is buffered."""

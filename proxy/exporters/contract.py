@@ -13,8 +13,10 @@
     rates       tokens per second of prefill (fresh tokens only) and of decode
     tokens      what the engine says; `counted` is our own count before dispatch
     admission   what the door decided
-    prefix      where the prompt's tokens come from; `family`: the keyed name of prompts like it, as in /api/prefixes,
-                of those that the search took (120 a minute at most); `inferred`: cached tokens by prefill time
+    prefix      where the prompt's tokens come from, all in tokens of the engine's own prompt (about, where it does not
+                say its length); without bins where it read another one than was sent; `family`: the keyed name of
+                prompts like it, as in /api/prefixes, of those that the search took (120 a minute at most);
+                `inferred`: cached tokens by prefill time
     findings    what is worth saying
 
 Times are seconds. Unknown is null. What does not apply is absent: `itl_s` without a token event, `error` of a completed
@@ -81,7 +83,7 @@ def to_dict(record: RequestRecord) -> dict[str, Any]:
     if timeline.gaps:
         row["itl_s"] = _itl(timeline.gaps)
     if finished.prefix is not None:
-        row["prefix"] = _prefix(finished.prefix, finished.usage)
+        row["prefix"] = _prefix(finished.prefix)
     if finished.outcome is not Outcome.COMPLETED:
         row["error"] = finished.error
     return row
@@ -145,12 +147,12 @@ def _admission(verdict: AdmissionVerdict) -> dict[str, Any]:
     return admission
 
 
-def _prefix(verdict: PrefixVerdict, usage: Usage | None) -> dict[str, Any]:
+def _prefix(verdict: PrefixVerdict) -> dict[str, Any]:
     prefix: dict[str, Any] = {
         "block": verdict.block,
         "tokens": verdict.tokens,
         "expected": verdict.expected,
-        "reported": usage.cached_tokens if usage is not None else None,
+        "reported": verdict.reported,
         "attainable": verdict.attainable,
         "infinite": verdict.infinite,
         "bins": dict(verdict.bins),

@@ -181,13 +181,13 @@ class Series:
     def _prefixes(self, record: RequestRecord, engine: Labels) -> None:
         """Where prompt tokens came from, of requests that the engine says it has read."""
         prefix, usage = record.finished.prefix, record.finished.usage
-        if prefix is None or usage is None or usage.prompt_tokens is None:
+        if prefix is None or not prefix.bins or usage is None or usage.prompt_tokens is None:
             return
         for name, tokens in prefix.bins:
             self._add("prefix_tokens", (*engine, name), tokens)
-        if usage.cached_tokens is not None:
+        if prefix.reported is not None:
             self._add("prefix_expected_tokens", engine, prefix.expected or 0)
-            self._add("prefix_reported_tokens", engine, usage.cached_tokens)
+            self._add("prefix_reported_tokens", engine, prefix.reported)
 
     def _tokens_seen(self, record: RequestRecord, labels: Labels, exemplar: Exemplar) -> None:
         """Times that need a token, or the engine's ear, but no good end."""

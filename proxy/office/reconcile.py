@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 
 from proxy.engines.gauges import Gauges, Total
 from proxy.exporters.means import NAMES, NOTHING, Compared, Stretch, compared
-from proxy.records import Class, Outcome, RequestRecord
+from proxy.prefixes.ledger import TEMPLATE
+from proxy.records import Class, Outcome, PrefixVerdict, RequestRecord
 
 CACHE_TOKENS = 1000
 CACHE_APART = 0.1
@@ -35,7 +36,7 @@ class Ours:
         finished = record.finished
         if finished.prefix is not None:
             self.audited += finished.prefix.tokens
-            self.reusable += finished.prefix.infinite or 0
+            self.reusable += _reusable(finished.prefix)
         if finished.outcome is not Outcome.COMPLETED:
             return
         if finished.timeline.first_token_ns is not None:
@@ -85,6 +86,14 @@ def cache_contradicted(before: Snapshot, after: Snapshot) -> bool:
     if queries is None or hits is None or not CACHE_TOKENS <= queries <= CACHE_OTHERS * audited:
         return False
     return hits - (after.ours.reusable - before.ours.reusable) > CACHE_APART * queries
+
+
+def _reusable(prefix: PrefixVerdict) -> int:
+    """Tokens that may be shared with other prompts: those that we saw shared, and its template's, which are among them
+    where the engine says what it took."""
+    if prefix.infinite is None:
+        return prefix.tokens
+    return prefix.infinite if prefix.reported is not None else min(prefix.tokens, prefix.infinite + TEMPLATE)
 
 
 def _growths(before: Snapshot, after: Snapshot) -> dict[str, tuple[Total, Total]]:

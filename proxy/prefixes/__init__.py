@@ -3,6 +3,8 @@
     canon     a prompt as segments of text: one canonical rendering
     chains    segments as chained block keys, at a cost that follows the new text
     shadow    what an engine's cache holds, by its own rules
+    reading   what an audit remembers of a request between its look-up and its end
+    scale     from our tokens to the engine's own, its template's with them
     caches    the shadows of the kinds of engines, behind one protocol
     spelt     vLLM's cache in the engine's own tokens, where it says them
     ledger    every prompt token in exactly one bin; the books of all engines

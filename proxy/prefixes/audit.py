@@ -10,11 +10,13 @@ from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 
 from proxy.events import Said
-from proxy.prefixes.caches import Cache, Reading, Texts, replicas_of
+from proxy.prefixes.caches import Cache, Texts, replicas_of
 from proxy.prefixes.canon import Segment, render
-from proxy.prefixes.chains import Chain, root_of
+from proxy.prefixes.chains import Chain, Generations, root_of
 from proxy.prefixes.inferred import PrefillTimes
-from proxy.prefixes.ledger import Sight, split
+from proxy.prefixes.ledger import TEMPLATE, Sight, split
+from proxy.prefixes.reading import Reading
+from proxy.prefixes.scale import SAME, Scale, pictured
 from proxy.records import Inferred, PrefixVerdict, Prompt, RequestFacts, Usage
 
 OPEN = 4_096
@@ -23,17 +25,17 @@ OPEN = 4_096
 UNSEEN = Sight(0, 0, 0, 0, 0, 0)
 """Of a prompt that was not looked up yet."""
 
-PLAUSIBLE = (0.5, 2.0)
-"""Engine's tokens over ours: outside, somebody counts something else."""
+NEAR = 4
+"""Tokens by which we miss where prompts part, besides what blocks hide: other vocabularies cut frames otherwise."""
 
-TREND = 0.2
-"""Weight of the newest ratio: after a dozen requests the share of the engine's template is known."""
+SCALES = 256
+"""Models whose scale is kept in each of two generations: clients name them."""
 
 
 class Audit:
     """The prefix audit of one engine."""
 
-    # State: the engine's cache, requests in flight, prefill times and token ratio per model, and how many were read.
+    # State: the engine's cache, requests in flight, prefill times and scale per model, and how many were read.
 
     def __init__(self, texts: Texts, cache: Cache, replicas: Iterable[Cache] = ()) -> None:
         """`replicas`: caches of the engines that serve the same models; this one's may be among them."""
@@ -42,7 +44,7 @@ class Audit:
         self._replicas = replicas
         self._open: OrderedDict[str, Reading] = OrderedDict()
         self._times: dict[str, PrefillTimes] = {}
-        self._ratios: dict[str, float] = {}
+        self._scales: Generations[Scale] = Generations(SCALES)
         self._number = 0
 
     def strange(self, prompt: Prompt) -> list[str]:
@@ -87,14 +89,17 @@ class Audit:
         reading = self._open.pop(id, None)
         if reading is None or not reading.begun:
             return None
-        before = reading.sight
+        before, exact = reading.sight, reading.exact
         if self._spell(reading, ids):
             # What repeats text was told at dispatch, for since then the prompt's own text has been seen.
             reading.sight = self._sight(reading, round(before.repeated * reading.tokens / max(1, before.tokens)))
         self._cache.end(reading, said)
-        sight, reported = self._settled(reading, usage)
-        bins = split(sight, reported) if _credible(reading, usage) else ()
-        return self._verdict(sight, reading.verdict.expected, bins)
+        whole, reported = _stated(reading, usage)
+        if whole is not None and not reading.read_in(whole):
+            return PrefixVerdict(self._cache.block, whole, reported=reported)
+        sight = self._settled(reading, whole, reported)
+        expected = self._scaled(reading, before, whole, exact).resident
+        return self._verdict(sight, expected, reported, split(sight, reported))
 
     def unread(self, id: str) -> None:
         """The exchange is over, and the engine, which refused it, read nothing: nothing is there for it."""
@@ -120,9 +125,10 @@ class Audit:
         chains = tuple(self._chains(root, prompt, segments))
         reading = Reading(id, model, root, prompt, segments, chains, UNSEEN, PrefixVerdict(self._cache.block, 0))
         self._number = reading.number = self._number + 1
+        reading.template = max(0, round(self._scale(model).line(reading.shape).template))
         self._spell(reading, ids)
         reading.sight = self._sight(reading)
-        sight = self._scaled(reading, None)
+        sight = self._scaled(reading, reading.sight, None, reading.exact)
         reading.verdict = self._verdict(sight, sight.resident)
         return reading
 
@@ -137,8 +143,9 @@ class Audit:
     def _chains(self, root: int, prompt: Prompt, segments: Sequence[Segment]) -> list[Chain]:
         """One chain for each prompt of the request."""
         chains = self._cache.chains
-        if prompt.ids:
-            return [chains.of_ids(root, ids) for ids in prompt.ids]
+        spelt = [chains.of_ids(root, ids) for ids in prompt.ids]
+        if spelt:
+            return [*spelt, chains.chain(root, segments)] if segments else spelt
         if len(prompt.texts) > 1:
             return [chains.chain(root, render(prompt._replace(texts=(text,)))) for text in prompt.texts]
         return [chains.chain(root, segments)]
@@ -149,7 +156,9 @@ class Audit:
         elsewhere = max((other.look(reading).resident for other in others), default=0)
         return Sight(reading.tokens, look.usable, look.resident, look.infinite, elsewhere, repeated)
 
-    def _verdict(self, sight: Sight, expected: int | None, bins: tuple[tuple[str, int], ...] = ()) -> PrefixVerdict:
+    def _verdict(
+        self, sight: Sight, expected: int, reported: int | None = None, bins: tuple[tuple[str, int], ...] = ()
+    ) -> PrefixVerdict:
         return PrefixVerdict(
             block=self._cache.block,
             tokens=sight.tokens,
@@ -157,39 +166,54 @@ class Audit:
             attainable=sight.resident if self._cache.capacity is not None else None,
             infinite=sight.infinite,
             bins=bins,
+            reported=reported,
         )
 
-    def _settled(self, reading: Reading, usage: Usage | None) -> tuple[Sight, int | None]:
-        """What was seen, in the engine's tokens, and the cached tokens that it reports."""
-        if usage is None or usage.prompt_tokens is None:
-            return self._scaled(reading, None), None
-        ratio = usage.prompt_tokens / max(1, reading.rendered)
-        if not reading.prompt.ids and PLAUSIBLE[0] <= ratio <= PLAUSIBLE[1]:
-            before = self._ratios.get(reading.model, ratio)
-            self._ratios[reading.model] = before + TREND * (ratio - before)
-        return self._scaled(reading, usage.prompt_tokens), usage.cached_tokens
-
-    def _scaled(self, reading: Reading, tokens: int | None) -> Sight:
-        """What was seen, in the engine's tokens: by this request's own ratio, else by the model's."""
-        sight, block = reading.sight, self._cache.block
-        ratio = 1.0 if reading.exact else self._ratios.get(reading.model, 1.0)
-        if tokens is not None and PLAUSIBLE[0] <= tokens / max(1, sight.tokens) <= PLAUSIBLE[1]:
-            ratio = tokens / max(1, sight.tokens)
-        if ratio == 1.0:
+    def _settled(self, reading: Reading, whole: int | None, reported: int | None) -> Sight:
+        """What was seen, in the engine's tokens. What it took beyond what we saw shared was there, if it can be its
+        template's words; and where it took a little less, it is we who are wrong."""
+        if whole is not None and not reading.prompt.ids and len(reading.chains) == 1 and not pictured(reading.prompt):
+            self._scale(reading.model).learn(reading.shape, reading.rendered, whole)
+        sight = self._scaled(reading, reading.sight, whole, reading.exact)
+        block = self._cache.block
+        if reported is None or reading.exact or not -block - NEAR < reported - sight.infinite < TEMPLATE + block:
             return sight
-        whole = round(sight.tokens * ratio)
-        usable = max(0, whole - 1) // block * block
+        return sight._replace(resident=reported, infinite=reported)
+
+    def _scale(self, model: str) -> Scale:
+        name = hash(model)
+        scale = self._scales.get(name)
+        if scale is None:
+            scale = Scale()
+            self._scales.put(name, scale)
+        return scale
+
+    def _scaled(self, reading: Reading, sight: Sight, whole: int | None, exact: bool) -> Sight:
+        """What was seen, in the engine's tokens: `whole` in all, or about so many as they were of others. `exact`: it
+        was seen in these."""
+        ours, block = sight.tokens, self._cache.block
+        line = SAME if exact or len(reading.chains) > 1 else self._scale(reading.model).line(reading.shape)
+        if whole is None:
+            whole = line.whole(ours)
+        elif not pictured(reading.prompt):
+            line = line.through(ours, whole)
+        if whole == ours and line == SAME:
+            return sight
+        slope, template = line.slope, whole - line.slope * ours
+        usable = max(0, whole - len(reading.chains)) // block * block
+        opening = reading.opening if template > 0 else 0
 
         def scaled(count: int) -> int:
-            return min(usable, round(count * ratio / block) * block)
+            theirs = slope * count + (template if count >= opening else 0)
+            return max(0, min(usable, round(theirs / block) * block))
 
         cached = (scaled(sight.resident), scaled(sight.infinite), scaled(sight.elsewhere))
-        return Sight(whole, usable, *cached, round(sight.repeated * ratio))
+        return Sight(whole, usable, *cached, round(sight.repeated * slope))
 
 
-def _credible(reading: Reading, usage: Usage | None) -> bool:
-    """Whether the engine read about what we rendered: of a prompt that it cut (Ollama's window) nobody knows which
-    tokens it read."""
-    if usage is None or usage.prompt_tokens is None or reading.exact:
-        return True
-    return usage.prompt_tokens >= PLAUSIBLE[0] * reading.rendered
+def _stated(reading: Reading, usage: Usage | None) -> tuple[int | None, int | None]:
+    """Prompt tokens and cached tokens of all that the engine read, as it says them. Of several prompts engines sum up
+    the tokens at best, and say of one what was cached."""
+    if usage is None or usage.prompt_tokens is None:
+        return reading.tokens if reading.exact else None, None
+    return usage.prompt_tokens, usage.cached_tokens if len(reading.chains) == 1 else None

@@ -1,18 +1,15 @@
-"""The shadow caches of the kinds of engines behind one protocol, and what an audit remembers of a request meanwhile."""
+"""The shadow caches of the kinds of engines, behind one protocol."""
 
 import sys
-from array import array
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from proxy.events import Said
 from proxy.prefixes.canon import Encode, Segment
-from proxy.prefixes.chains import LONGEST, TOKEN, Chain, Chains, pack
-from proxy.prefixes.ledger import Sight
+from proxy.prefixes.chains import LONGEST, Chain, Chains, pack
 from proxy.prefixes.lines import LONG, Lines
-from proxy.prefixes.shadow import BlockShadow, SlotShadow, Taken
-from proxy.records import PrefixVerdict, Prompt
+from proxy.prefixes.reading import Reading
+from proxy.prefixes.shadow import BlockShadow, SlotShadow
 
 BLOCK = 16
 """Tokens a block where the engine does not say: vLLM's default on GPUs."""
@@ -33,49 +30,6 @@ class Look(NamedTuple):
     resident: int
     infinite: int
     usable: int
-
-
-@dataclass(slots=True)
-class Reading:
-    """One request between its look-up and its end."""
-
-    # State: the slot it got, whether the engine has it, the lines of it that are news, and the engine's own tokens of
-    # its only prompt, once they are said.
-
-    id: str
-    model: str
-    root: int
-    prompt: Prompt
-    segments: tuple[Segment, ...]
-    chains: tuple[Chain, ...]
-    sight: Sight
-    verdict: PrefixVerdict
-    number: int = 0
-    """Unlike that of any other one of its engine, from 1."""
-    slot: Taken | None = None
-    begun: bool = False
-    news: "array[int]" = field(default_factory=lambda: array("q"))
-    spelt: Chain | None = None
-
-    @property
-    def own(self) -> Chain | None:
-        """Its only prompt in the engine's own tokens, as the engine said them or the client sent them."""
-        return self.chains[0] if self.spelt is None and self.prompt.ids and len(self.chains) == 1 else self.spelt
-
-    @property
-    def exact(self) -> bool:
-        """Its tokens are the engine's own."""
-        return bool(self.prompt.ids) or self.spelt is not None
-
-    @property
-    def tokens(self) -> int:
-        """Of all its prompts."""
-        return self.spelt.tokens if self.spelt is not None else self.rendered
-
-    @property
-    def rendered(self) -> int:
-        """The same as we render them."""
-        return sum([chain.tokens for chain in self.chains])
 
 
 class Texts:
@@ -217,13 +171,12 @@ class Slots:
 
     def look(self, reading: Reading) -> Look:
         """The longest common prefix with the slot that would take it."""
-        packed = self._packed(reading)
-        found = self._of(reading).look(packed)
-        return Look(found, found, max(0, len(packed) // TOKEN - 1))
+        found = self._of(reading).look(self._packed(reading), reading.added)
+        return Look(found, found, sum([max(0, chain.tokens - 1) for chain in reading.chains]))
 
     def begin(self, reading: Reading) -> None:
         """A slot takes it."""
-        reading.slot = self._of(reading).begin(self._packed(reading))
+        reading.slot = self._of(reading).begin(self._packed(reading), reading.added)
 
     def withdraw(self, reading: Reading) -> None:
         """The slot was not taken."""
@@ -247,7 +200,7 @@ class Slots:
         return self._models.setdefault(reading.model, SlotShadow(self._slots))
 
     def _packed(self, reading: Reading) -> bytes:
-        return self.chains.packed(reading.segments) + b"".join(map(pack, reading.prompt.ids))
+        return b"".join(map(pack, reading.prompt.ids)) + self.chains.packed(reading.segments)
 
 
 SLOTTED = ("llamacpp", "ollama")

@@ -31,8 +31,9 @@ UNEXPLAINED = 0.05
 are read a moment before or after ours."""
 
 TEMPLATE = 64
-"""Tokens of a request that every prompt shares and our rendering does not have, rounded up to blocks: what the engine's
-template writes by itself (20 to 40 tokens of a system message that nobody sent, in Qwen's, SmolLM2's, Llama's)."""
+"""Tokens of a request that other prompts share and our rendering does not have: what the engine's template writes by
+itself (20 to 40 tokens of a system message that nobody sent, in Qwen's, SmolLM2's, Llama's). In whole blocks it may be
+one more."""
 
 
 class Sight(NamedTuple):
@@ -96,17 +97,17 @@ class Ledger:
     promising: int = 0
     """Requests of those known of which whole blocks were expected."""
 
-    def add(self, verdict: PrefixVerdict, reported: int | None) -> None:
+    def add(self, verdict: PrefixVerdict) -> None:
         """Count one settled request."""
         self.bins.update(dict(verdict.bins))
         self.requests += 1
         self.infinite += verdict.infinite or 0
         if verdict.attainable is not None:
             self.attainable = (self.attainable or 0) + verdict.attainable
-        if reported is not None:
+        if verdict.reported is not None:
             self.known += 1
             self.known_tokens += verdict.tokens
-            self.reported += reported
+            self.reported += verdict.reported
             self.expected += verdict.expected or 0
             self.explained += verdict.infinite or 0
             self.promising += (verdict.expected or 0) >= verdict.block
@@ -123,10 +124,7 @@ class Ledger:
             return "unknown"
         if self.promising >= ENOUGH and not self.reported:
             return "no_effect"
-        templates = min(TEMPLATE * self.known, self.reported)
-        return (
-            "contradicted" if contradicted(self.reported - templates, self.explained, self.known_tokens) else "healthy"
-        )
+        return "contradicted" if contradicted(self.reported, self.explained, self.known_tokens) else "healthy"
 
     @property
     def ideal(self) -> float | None:
@@ -161,9 +159,9 @@ class Books:
     def __init__(self) -> None:
         self._ledgers: dict[str, Ledger] = {}
 
-    def add(self, engine: str, verdict: PrefixVerdict, reported: int | None) -> None:
+    def add(self, engine: str, verdict: PrefixVerdict) -> None:
         """Count one settled request of an engine."""
-        self._ledgers.setdefault(engine, Ledger()).add(verdict, reported)
+        self._ledgers.setdefault(engine, Ledger()).add(verdict)
 
     def report(self) -> dict[str, Any]:
         """The sums of each engine, and of all."""

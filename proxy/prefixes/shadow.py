@@ -139,6 +139,23 @@ def common(one: bytes, other: bytes) -> int:
     return low
 
 
+class Added(NamedTuple):
+    """What the engine's template adds to a prompt, which our rendering lacks."""
+
+    opening: int = 1
+    """Tokens that prompts must share before they share it."""
+    template: int = 0
+    """Tokens."""
+
+    def to(self, shared: int) -> int:
+        """Tokens that prompts share, those of the template with them."""
+        return shared + self.template if shared >= self.opening else shared
+
+
+PLAIN = Added()
+"""Nothing is added."""
+
+
 class Taken(NamedTuple):
     """How a slot took a prompt."""
 
@@ -166,13 +183,13 @@ class SlotShadow:
         self._saved: deque[bytes] = deque()
         self._room = saved_tokens
 
-    def look(self, packed: bytes) -> int:
+    def look(self, packed: bytes, added: Added = PLAIN) -> int:
         """Tokens of the prompt that the slot which would take it has; changes nothing."""
-        return self._place(packed)[1]
+        return self._plan(packed, added)[1]
 
-    def begin(self, packed: bytes) -> Taken:
+    def begin(self, packed: bytes, added: Added = PLAIN) -> Taken:
         """A slot takes the prompt."""
-        slot, reused, aside, restored = self._plan(packed)
+        slot, reused, aside, restored = self._plan(packed, added)
         before, busy = self._held[slot], slot in self._busy
         if restored is not None:
             self._saved.remove(restored)
@@ -204,33 +221,29 @@ class SlotShadow:
         self._busy.clear()
         self._saved.clear()
 
-    def _place(self, packed: bytes) -> tuple[int, int]:
-        slot, reused, _, _ = self._plan(packed)
-        return slot, reused
-
-    def _plan(self, packed: bytes) -> tuple[int, int, bool, bytes | None]:
+    def _plan(self, packed: bytes, added: Added) -> tuple[int, int, bool, bytes | None]:
         """Slot, tokens reused, whether its prompt is put aside, and the saved prompt that comes back instead."""
         size = max(1, len(packed) // TOKEN)
         free = [slot for slot in self._held if slot not in self._busy] or list(self._held)
         slot = max(free, key=lambda one: common(self._held[one], packed))
         shared = common(self._held[slot], packed)
-        if shared <= SIMILAR * size:
+        if added.to(shared) <= SIMILAR * (size + added.template):
             slot = free[0]
             shared = common(self._held[slot], packed)
             aside = bool(self._held[slot])
         else:
-            aside = shared < KEEP * (len(self._held[slot]) // TOKEN)
-        restored = self._better(packed, slot, shared) if aside else None
+            aside = added.to(shared) < KEEP * (len(self._held[slot]) // TOKEN + added.template)
+        restored = self._better(packed, slot, shared, added) if aside else None
         if restored is not None:
             shared = common(restored, packed)
         return slot, min(shared, size - 1), aside, restored
 
-    def _better(self, packed: bytes, slot: int, shared: int) -> bytes | None:
+    def _better(self, packed: bytes, slot: int, shared: int, added: Added) -> bytes | None:
         """The saved prompt that shares more with this one, and wastes less, than what the slot holds."""
-        best, keep = None, shared / max(1, len(self._held[slot]) // TOKEN)
+        best, keep = None, added.to(shared) / max(1, len(self._held[slot]) // TOKEN + added.template)
         for saved in self._saved:
             found = common(saved, packed)
-            kept = found / (len(saved) // TOKEN)
+            kept = added.to(found) / (len(saved) // TOKEN + added.template)
             if kept >= RESTORE and kept > keep and found > shared:
                 best, keep, shared = saved, kept, found
         return best

@@ -6,8 +6,9 @@ the others, which takes up as much room.
 """
 
 from proxy.events import Said
-from proxy.prefixes.caches import BLOCK, Blocks, Look, Reading, Texts
+from proxy.prefixes.caches import BLOCK, Blocks, Look, Texts
 from proxy.prefixes.chains import Chain
+from proxy.prefixes.reading import Reading
 from proxy.prefixes.shadow import BlockShadow
 
 

@@ -52,6 +52,7 @@ def test_a_line_of_requests_and_one_of_records() -> None:
         b'{"v": 1, "prefix": []}',
         b'{"v": 1, "prefix": {"bins": {"hit": -1}}}',
         b'{"v": 1, "prefix": {"bins": {"hit": 1e300}}}',
+        b'{"v": 1, "prefix": {"bins": {"hit": 10}, "reported": 24}}',
         b"[]",
         b"\xff",
     ],

@@ -11,6 +11,7 @@ VERDICT = PrefixVerdict(
     attainable=64,
     infinite=64,
     bins=(("hit", 48), ("engine_gap", 16), ("compulsory", 36)),
+    reported=48,
 )
 
 

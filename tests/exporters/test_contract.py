@@ -57,7 +57,7 @@ def test_all_that_was_decided_before_dispatch_is_in_it() -> None:
         record(
             counted=TokenCount(603, "calibrated", 585, 621, 590),
             admission=AdmissionVerdict("queued", "concurrency", "rule-1", "enforce", 2_000_000_000, 5_000_000),
-            prefix=PrefixVerdict(16, 603, 417, None, 417, (("hit", 417), ("compulsory", 186)), "f00"),
+            prefix=PrefixVerdict(16, 600, 417, None, 417, (("hit", 400), ("compulsory", 200)), "f00", reported=400),
             usage=Usage(600, 48, 400, 12),
         )
     )
@@ -65,11 +65,11 @@ def test_all_that_was_decided_before_dispatch_is_in_it() -> None:
     assert (row["tokens"]["fresh"], row["tokens"]["reasoning"]) == (200, 12)
     assert row["admission"]["waited_s"] == 2.0
     assert row["admission"]["predicted_ttft_s"] == 0.005
-    assert (row["prefix"]["reported"], row["prefix"]["bins"]) == (400, {"hit": 417, "compulsory": 186})
+    assert (row["prefix"]["reported"], row["prefix"]["bins"]) == (400, {"hit": 400, "compulsory": 200})
 
 
-def test_a_prefix_without_usage_is_not_reported() -> None:
-    assert to_dict(record(prefix=PrefixVerdict(16, 1), usage=None))["prefix"]["reported"] is None
+def test_what_the_engine_says_of_a_part_is_not_reported_of_the_whole() -> None:
+    assert to_dict(record(prefix=PrefixVerdict(16, 900), usage=Usage(600, 48, 400)))["prefix"]["reported"] is None
 
 
 def test_what_is_inferred_of_the_cache_is_absent_where_nothing_is() -> None:

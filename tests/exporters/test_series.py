@@ -5,7 +5,7 @@ import pytest
 from proxy.exporters.definitions import LABEL_CHARS
 from proxy.exporters.series import Names, Series
 from proxy.messages import EngineState, Pulse
-from proxy.records import AdmissionVerdict, Outcome, TokenCount, Usage
+from proxy.records import AdmissionVerdict, Outcome, PrefixVerdict, TokenCount, Usage
 from tests.support.records import MS, record, timeline
 
 LABELS = ("ollama", "llama3.2")
@@ -61,6 +61,19 @@ def test_cached_tokens_are_a_share_of_prompts_whose_cached_tokens_are_known() ->
     sums = {name: sum(family.sets.values()) for name, family in series.counters.items()}
     assert (sums["prompt_tokens"], sums["cached_tokens"], sums["cache_known_prompt_tokens"]) == (600, 64, 500)
     assert (sums["cache_unknown_requests"], sums["prompt_unknown_requests"], sums["usage_known_requests"]) == (2, 1, 3)
+
+
+def test_prompt_tokens_are_in_bins_where_the_engine_read_what_we_know() -> None:
+    series, bins = Series(), (("hit", 64), ("compulsory", 36))
+    for prefix, cached in (
+        (PrefixVerdict(16, 100, 48, bins=bins, reported=64), 64),
+        (PrefixVerdict(16, 100, 48, bins=bins), 30),
+        (PrefixVerdict(16, 100, reported=64), 64),
+    ):
+        series.export(record(prefix=prefix, usage=Usage(100, 5, cached)))
+    assert series.counters["prefix_tokens"].sets == {("ollama", "hit"): 128, ("ollama", "compulsory"): 72}
+    assert series.counters["prefix_expected_tokens"].sets == {("ollama",): 48}
+    assert series.counters["prefix_reported_tokens"].sets == {("ollama",): 64}
 
 
 def test_our_own_count_is_compared_with_the_engine_s() -> None:

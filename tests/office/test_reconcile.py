@@ -5,6 +5,7 @@ import pytest
 from proxy.engines.gauges import Gauges, Total
 from proxy.exporters.means import NAMES, Compared, Stretch
 from proxy.office.reconcile import Ours, Snapshot, cache_contradicted, compare, stretches
+from proxy.prefixes.ledger import TEMPLATE
 from proxy.records import Outcome, PrefixVerdict
 from tests.support.records import record, timeline
 
@@ -95,7 +96,16 @@ def test_hits_that_no_shared_prompt_explains(
     assert cache_contradicted(cached(0, 0, 0, 0), cached(queries, hits, audited, reusable)) is contradicted
 
 
-def test_an_unaudited_prefix_explains_nothing() -> None:
+@pytest.mark.parametrize(
+    ("prefix", "reusable"),
+    [
+        pytest.param(PrefixVerdict(16, 1_000, infinite=480), 480 + TEMPLATE, id="words of the template"),
+        pytest.param(PrefixVerdict(16, 36, infinite=0), 36, id="of a short prompt"),
+        pytest.param(PrefixVerdict(16, 1_000, infinite=480, reported=480), 480, id="are in what the engine says"),
+        pytest.param(PrefixVerdict(16, 1_000), 1_000, id="of another prompt than ours all may be shared"),
+    ],
+)
+def test_tokens_that_hits_may_be_of(prefix: PrefixVerdict, reusable: int) -> None:
     ours = Ours()
-    ours.add(record(prefix=PrefixVerdict(16, 100)))
-    assert (ours.audited, ours.reusable) == (100, 0)
+    ours.add(record(prefix=prefix))
+    assert (ours.audited, ours.reusable) == (prefix.tokens, reusable)

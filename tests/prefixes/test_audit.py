@@ -5,9 +5,10 @@ import pytest
 from proxy.events import Said
 from proxy.prefixes.audit import OPEN, Audit
 from proxy.prefixes.caches import Blocks, Slots, Texts, cache_of
-from proxy.prefixes.chains import LONGEST
+from proxy.prefixes.chains import LONGEST, pack
+from proxy.prefixes.shadow import common
 from proxy.prefixes.spelt import Spelt
-from proxy.records import Prompt, RequestFacts, Usage
+from proxy.records import Message, Part, PrefixVerdict, Prompt, RequestFacts, Usage
 from tests.prefixes.prompts import chat, raw
 
 
@@ -164,9 +165,109 @@ def test_verdicts_are_in_the_tokens_of_the_engine(audit):
     assert 256 <= first.expected <= 288
 
 
-def test_a_ratio_that_cannot_be_is_not_believed(audit):
-    _, settled = play(audit, "1", facts(raw("x" * 100)), used=usage(7))
-    assert settled.tokens == 100
+def test_a_prompt_of_another_length_than_ours_tells_nothing_of_others(audit):
+    for read in (7, 5_000):
+        _, settled = play(audit, "1", facts(raw("x" * 100)), used=usage(read, 4))
+        assert settled == PrefixVerdict(16, read, reported=4)
+    assert audit.predict("2", facts(raw("y" * 100)), 0).tokens == 100
+
+
+DEFAULT = "_system\nYou are the model of this house, and helpful._\n"
+"""What this engine's template writes where nobody sent a system message."""
+
+
+def engine(slots):
+    """An engine with slots and that template, beside an audit that sees its answers: plays a chat and answers with what
+    both say."""
+    held = {}
+
+    def ask(audit, id, *pairs):
+        said = "".join(f"_{role}\n{text}_\n" for role, text in pairs) + "_assistant\n"
+        whole = said if pairs[0][0] == "system" else DEFAULT + said
+        cached = max((common(pack(letters(whole[:-1])), pack(letters(one))) for one in held.values()), default=0)
+        held[len(held) % slots] = whole + "ok"
+        return play(audit, id, facts(chat(*pairs)), "ok", usage(len(whole), cached))
+
+    return ask
+
+
+def test_of_short_chats_every_token_is_in_one_bin_and_no_part_is_more_than_the_whole(texts):
+    audit, ask = Audit(texts, cache_of("llamacpp", texts, None, None, 1)), engine(1)
+    for number, said in enumerate(("Hi", "Hi", "Ho there", "What is two plus two?", "Hi", "ok", "Name one")):
+        first, settled = ask(audit, str(number), ("user", said))
+        assert sum(count for _, count in settled.bins) == settled.tokens == len(DEFAULT) + 19 + len(said)
+        assert dict(settled.bins)["hit"] == settled.reported <= settled.infinite < settled.tokens
+        assert settled.expected < settled.tokens
+        assert first.tokens < 1.2 * settled.tokens
+    assert abs(settled.expected - settled.reported) <= 0.1 * settled.tokens
+    _, long = ask(audit, "x", ("system", "s" * 500), ("user", "Hi"))
+    first, again = ask(audit, "y", ("system", "s" * 500), ("user", "Ho"))
+    assert (long.tokens, again.tokens) == (531, 531)
+    assert abs(first.tokens - 531) <= 5
+    assert again.infinite == again.reported == 517
+    assert abs(again.expected - 517) <= 1
+
+
+def test_the_templates_words_are_in_what_an_engine_could_take_that_does_not_say(texts):
+    audit, ask = Audit(texts, cache_of("ollama", texts, None, None, 1)), engine(1)
+    for number in range(9):
+        ask(audit, str(number), ("user", "a" * (number * 37 % 50)))
+    asked = facts(chat(("user", "brand new")))
+    _, settled = play(audit, "x", asked, used=usage(len(DEFAULT) + 28))
+    assert dict(settled.bins)["hit"] == settled.infinite
+    assert abs(settled.infinite - len(DEFAULT + "_user\n")) <= 3
+
+
+def test_a_template_that_leaves_tools_out_shifts_what_stands_behind_them(texts):
+    audit = Audit(texts, cache_of("llamacpp", texts, None, None, 1))
+    for number, said in enumerate(("Hi", "Ho there", "What is two plus two?")):
+        play(audit, str(number), facts(chat(("user", said * 9))), used=usage(21 + 9 * len(said)))
+    tool = '{"name": "weather of a city, to the hour"}'
+    for number, (said, hit) in enumerate((("in Rome, please" * 4, 0), ("in Paris, please" * 4, 9))):
+        asked = facts(chat(("user", said), tools=(tool,)))
+        _, settled = play(audit, f"t{number}", asked, used=usage(21 + len(said), hit))
+    assert (settled.tokens, dict(settled.bins)["hit"]) == (85, 9)
+    assert abs(settled.infinite - 9) <= 7
+
+
+def test_hits_that_a_template_cannot_explain_are_not_explained(audit):
+    for number in range(8):
+        _, settled = play(audit, str(number), facts(raw(f"{number} " * 500)), used=usage(1_000, 320))
+        assert (settled.infinite, settled.reported) == (0, 320)
+    for number in range(8):
+        _, settled = play(audit, str(number), facts(raw(f"{number}-" * 50)), used=usage(100, 32))
+        assert (settled.infinite, settled.reported) == (32, 32)
+
+
+def test_an_image_is_what_is_left_over(audit):
+    drawn = Message("user", (Part("text", "w" * 200), Part("image", "a"), Part("text", "What is it?")))
+    asked = facts(Prompt(messages=(drawn,)))
+    for number in range(3):
+        said = "w" * 200 + "v" * 100 * number
+        play(audit, str(number), facts(chat(("user", said))), used=usage(19 + len(said)))
+    _, new = play(audit, "new", asked, used=usage(900))
+    _, again = play(audit, "again", asked, used=usage(900))
+    assert (new.tokens, again.tokens) == (900, 900)
+    assert 192 <= new.infinite <= 224
+    assert again.infinite >= 864
+    assert audit.predict("x", facts(chat(("user", "w" * 100))), 0).tokens < 200
+
+
+def test_of_several_prompts_nobody_says_what_was_cached_of_all(audit):
+    asked = facts(Prompt(texts=("a" * 20, "b" * 60)))
+    _, settled = play(audit, "1", asked, used=usage(84, 19))
+    assert (settled.tokens, settled.reported, sum(count for _, count in settled.bins)) == (84, None, 84)
+    _, first = play(audit, "2", asked, used=usage(20, 19))
+    assert first == PrefixVerdict(16, 20)
+
+
+def test_earlier_turns_as_token_ids_stand_before_what_is_said(texts):
+    audit = Audit(texts, cache_of("ollama", texts, None, None, 1))
+    asked = facts(Prompt(messages=chat(("user", "more")).messages, ids=(tuple(range(1_000, 1_040)),)))
+    _, settled = play(audit, "1", asked, used=usage(70))
+    assert (settled.tokens, sum(count for _, count in settled.bins)) == (70, 70)
+    again = asked._replace(prompt=asked.prompt._replace(messages=chat(("user", "less")).messages))
+    assert audit.predict("2", again, 0).expected >= 40
 
 
 def test_several_prompts_of_a_request_are_summed(audit):
@@ -186,7 +287,7 @@ def test_a_bounded_cache_says_what_is_attainable(texts):
 
 def test_of_a_prompt_that_the_engine_cut_nobody_knows_what_it_read(audit):
     _, settled = play(audit, "1", facts(raw("x" * 400)), used=usage(100))
-    assert (settled.tokens, settled.bins) == (400, ())
+    assert settled == PrefixVerdict(16, 100)
     _, settled = play(audit, "2", facts(raw("y" * 400)), used=usage(300))
     assert sum(count for _, count in settled.bins) == settled.tokens == 300
 

@@ -1,9 +1,10 @@
 import pytest
 
 from proxy.events import Said
-from proxy.prefixes.caches import Blocks, Reading, Slots, Texts, cache_of, replicas_of
+from proxy.prefixes.caches import Blocks, Slots, Texts, cache_of, replicas_of
 from proxy.prefixes.canon import render
 from proxy.prefixes.ledger import Sight
+from proxy.prefixes.reading import Reading
 from proxy.records import PrefixVerdict, Prompt
 from tests.prefixes.prompts import chat
 

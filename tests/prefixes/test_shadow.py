@@ -2,7 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.prefixes.chains import Chain, pack
-from proxy.prefixes.shadow import BlockShadow, Look, SlotShadow, common
+from proxy.prefixes.shadow import Added, BlockShadow, Look, SlotShadow, common
 
 
 def chain(keys):
@@ -122,6 +122,14 @@ def test_what_was_put_aside_for_a_prompt_that_was_not_read_is_in_its_slot_alone(
     slots.begin(packed("bbbbbbbb"))
     slots.withdraw(slots.begin(packed("cccccccc")), packed("cccccccc"))
     assert list(slots._saved) == [packed("aaaaaaaa")], "of another one, which was read"
+
+
+def test_what_the_template_adds_counts_for_how_alike_prompts_are():
+    for added, slot in ((Added(), 1), (Added(opening=2, template=50), 1), (Added(opening=1, template=50), 0)):
+        slots = SlotShadow(2)
+        slots.end(slots.begin(packed("uHi"))[0], packed("uHi there"))
+        taken = slots.begin(packed("u" + "x" * 30), added)
+        assert (taken.slot, taken.reused, taken.saved) == (slot, 1 - slot, False)
 
 
 def test_what_came_back_from_host_memory_for_a_prompt_that_was_not_read_is_there_again():

@@ -1,0 +1,99 @@
+"""One request between its look-up and its end: what an audit remembers of it."""
+
+from array import array
+from dataclasses import dataclass, field
+from operator import attrgetter
+
+from proxy.prefixes.canon import IMAGE, MARKERS, Segment
+from proxy.prefixes.chains import Chain
+from proxy.prefixes.ledger import Sight
+from proxy.prefixes.scale import MOST, READ, heard, shape
+from proxy.prefixes.shadow import Added, Taken
+from proxy.records import PrefixVerdict, Prompt
+
+MARKER = attrgetter("marker")
+
+FRAME = 2
+"""Segments that open a message, and those of an image: a marker and what it is called."""
+
+
+@dataclass(slots=True)
+class Reading:
+    """One request between its look-up and its end."""
+
+    # State: the slot it got, whether the engine has it, the lines of it that are news, and the engine's own tokens of
+    # its only prompt, once they are said.
+
+    id: str
+    model: str
+    root: int
+    prompt: Prompt
+    segments: tuple[Segment, ...]
+    chains: tuple[Chain, ...]
+    sight: Sight
+    verdict: PrefixVerdict
+    number: int = 0
+    """Unlike that of any other one of its engine, from 1."""
+    template: int = 0
+    """Tokens that the engine's template adds to it, as far as others like it have told."""
+    slot: Taken | None = None
+    begun: bool = False
+    news: "array[int]" = field(default_factory=lambda: array("q"))
+    spelt: Chain | None = None
+
+    @property
+    def own(self) -> Chain | None:
+        """Its only prompt in the engine's own tokens, as the engine said them or the client sent them."""
+        return self.chains[0] if self.spelt is None and self.prompt.ids and len(self.chains) == 1 else self.spelt
+
+    @property
+    def exact(self) -> bool:
+        """Its tokens are the engine's own."""
+        return self.spelt is not None or (bool(self.prompt.ids) and not self.segments)
+
+    @property
+    def tokens(self) -> int:
+        """Of all its prompts."""
+        return self.spelt.tokens if self.spelt is not None else self.rendered
+
+    @property
+    def rendered(self) -> int:
+        """The same as we render them."""
+        return sum([chain.tokens for chain in self.chains])
+
+    @property
+    def opening(self) -> int:
+        """Tokens of our rendering up to where the engine's template adds its own: what opens the first message, and
+        the last image, for what is left over then is in the images."""
+        if len(self.segments) < FRAME or len(self.chains) != 1:
+            return 1
+        markers = [*map(MARKER, self.segments)]
+        last = len(markers) - 1 - markers[::-1].index(MARKERS[IMAGE]) if MARKERS[IMAGE] in markers else 0
+        return sum(self.chains[0].sizes[: last + FRAME])
+
+    @property
+    def _text(self) -> int:
+        """Tokens of its only prompt without what frames messages: engines have frames of their own."""
+        said = zip(self.segments, self.chains[0].sizes, strict=True)
+        return sum([size for segment, size in said if segment.role and not segment.marker])
+
+    @property
+    def shape(self) -> str:
+        """To which prompts the engine's template says the same."""
+        return shape(self.prompt)
+
+    @property
+    def added(self) -> Added:
+        """What the template adds, and where."""
+        return Added(self.opening, self.template)
+
+    def read_in(self, whole: int) -> bool:
+        """Whether the engine, which says so many tokens, can have read this prompt, and nothing else: of one that it
+        cut nobody knows which tokens it read, and of several it may have told the first alone."""
+        if not heard(self.prompt) or whole > MOST[0] * self.tokens + MOST[1]:
+            return False
+        if self.exact:
+            return whole >= self.tokens
+        if len(self.chains) > 1:
+            return 2 * whole > self.chains[0].tokens + self.tokens
+        return whole >= READ * self.tokens or whole >= READ * self._text
