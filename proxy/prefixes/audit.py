@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 
 from proxy.events import Said
-from proxy.prefixes.caches import Cache, Texts, replicas_of
+from proxy.prefixes.caches import MODELS, Cache, Texts, replicas_of
 from proxy.prefixes.canon import Segment, render
 from proxy.prefixes.chains import Chain, Generations, root_of
 from proxy.prefixes.inferred import PrefillTimes
@@ -28,9 +28,6 @@ UNSEEN = Sight(0, 0, 0, 0, 0, 0)
 NEAR = 4
 """Tokens by which we miss where prompts part, besides what blocks hide: other vocabularies cut frames otherwise."""
 
-SCALES = 256
-"""Models whose scale is kept in each of two generations: clients name them."""
-
 
 class Audit:
     """The prefix audit of one engine."""
@@ -43,8 +40,8 @@ class Audit:
         self._cache = cache
         self._replicas = replicas
         self._open: OrderedDict[str, Reading] = OrderedDict()
-        self._times: dict[str, PrefillTimes] = {}
-        self._scales: Generations[Scale] = Generations(SCALES)
+        self._times: Generations[PrefillTimes] = Generations(MODELS)
+        self._scales: Generations[Scale] = Generations(MODELS)
         self._number = 0
 
     def strange(self, prompt: Prompt) -> list[str]:
@@ -111,7 +108,7 @@ class Audit:
     def inferred(self, model: str, tokens: int, prefill_ns: int, known: int) -> Inferred | None:
         """Cached tokens by prefill time, for an engine that does not say. Every call is also a sample: `known` of the
         tokens were seen before."""
-        times = self._times.setdefault(model, PrefillTimes())
+        times = self._times.of(hash(model), PrefillTimes)
         times.add(tokens, prefill_ns, known)
         return times.cached(tokens, prefill_ns)
 
@@ -181,12 +178,7 @@ class Audit:
         return sight._replace(resident=reported, infinite=reported)
 
     def _scale(self, model: str) -> Scale:
-        name = hash(model)
-        scale = self._scales.get(name)
-        if scale is None:
-            scale = Scale()
-            self._scales.put(name, scale)
-        return scale
+        return self._scales.of(hash(model), Scale)
 
     def _scaled(self, reading: Reading, sight: Sight, whole: int | None, exact: bool) -> Sight:
         """What was seen, in the engine's tokens: `whole` in all, or about so many as they were of others. `exact`: it

@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 
 from proxy.events import Said
 from proxy.prefixes.canon import Encode, Segment
-from proxy.prefixes.chains import LONGEST, Chain, Chains, pack
+from proxy.prefixes.chains import LONGEST, Chain, Chains, Generations, pack
 from proxy.prefixes.lines import LONG, Lines
 from proxy.prefixes.reading import Reading
 from proxy.prefixes.shadow import BlockShadow, SlotShadow
@@ -19,6 +19,9 @@ UTF_32 = f"utf-32-{sys.byteorder[0]}e"
 
 LONG_IDS = LONG // 4
 """Token ids in a row that are looked at in pieces: as many as a long line has, at four characters each."""
+
+MODELS = 64
+"""Models whose slots are kept in each of two generations: clients name them, and llama.cpp serves one by any name."""
 
 UNFILLED = 1
 """Blocks that hold nothing to find: the last one of a prompt is seldom full, and is the first to be taken again."""
@@ -167,7 +170,7 @@ class Slots:
         self.capacity: int | None = None
         self.chains = texts.chains(BLOCK)
         self._slots = max(1, slots)
-        self._models: dict[str, SlotShadow] = {}
+        self._models: Generations[SlotShadow] = Generations(MODELS)
 
     def look(self, reading: Reading) -> Look:
         """The longest common prefix with the slot that would take it."""
@@ -194,10 +197,10 @@ class Slots:
 
     def clear(self) -> None:
         """Nothing is there."""
-        self._models.clear()
+        self._models = Generations(MODELS)
 
     def _of(self, reading: Reading) -> SlotShadow:
-        return self._models.setdefault(reading.model, SlotShadow(self._slots))
+        return self._models.of(hash(reading.model), lambda: SlotShadow(self._slots))
 
     def _packed(self, reading: Reading) -> bytes:
         return b"".join(map(pack, reading.prompt.ids)) + self.chains.packed(reading.segments)

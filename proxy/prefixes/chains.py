@@ -13,7 +13,7 @@ per-install key: one C call a block. They never leave the process.
 """
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from struct import iter_unpack
@@ -63,6 +63,14 @@ class Generations(Generic[V]):
         self._weight += weight
         if self._weight > self._limit:
             self._old, self._young, self._weight = self._young, {}, 0
+
+    def of(self, key: int, make: Callable[[], V]) -> V:
+        """What is under the key; made where nothing is."""
+        found = self.get(key)
+        if found is None:
+            found = make()
+            self.put(key, found)
+        return found
 
     def drop(self, key: int) -> None:
         """Forget it."""

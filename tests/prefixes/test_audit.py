@@ -4,7 +4,7 @@ import pytest
 
 from proxy.events import Said
 from proxy.prefixes.audit import OPEN, Audit
-from proxy.prefixes.caches import Blocks, Slots, Texts, cache_of
+from proxy.prefixes.caches import MODELS, Blocks, Slots, Texts, cache_of
 from proxy.prefixes.chains import LONGEST, pack
 from proxy.prefixes.shadow import common
 from proxy.prefixes.spelt import Spelt
@@ -322,6 +322,19 @@ def test_kinds_have_caches_of_their_own(texts):
     assert cache_of("sglang", texts, None, None, None).block == 1
     assert cache_of("vllm", texts, None, None, None).block == 16
     assert cache_of("ollama", texts, None, None, None).block == 1
+
+
+def test_models_that_clients_name_are_bounded(texts):
+    audit = Audit(texts, cache_of("llamacpp", texts, None, None, 1))
+    asked = facts(chat(("user", "hello")), model="kept")
+    for number in range(3 * MODELS):
+        play(audit, f"a{number}", asked, used=usage(40))
+        play(audit, f"b{number}", facts(chat(("user", "hello")), model=str(number)), used=usage(40))
+        audit.inferred(str(number), 500, 10**9, 0)
+    for kept in (audit._scales, audit._times, audit._cache._models):
+        assert len(kept._young) + len(kept._old) <= 2 * MODELS + 4
+    assert audit.predict("x", asked, 0).expected == 39
+    assert audit.predict("y", facts(chat(("user", "hello")), model="0"), 0).expected == 0
 
 
 def test_requests_that_never_end_are_forgotten(audit):
