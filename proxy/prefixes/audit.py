@@ -140,9 +140,11 @@ class Audit:
     def _chains(self, root: int, prompt: Prompt, segments: Sequence[Segment]) -> list[Chain]:
         """One chain for each prompt of the request."""
         chains = self._cache.chains
-        spelt = [chains.of_ids(root, ids) for ids in prompt.ids]
-        if spelt:
-            return [*spelt, chains.chain(root, segments)] if segments else spelt
+        if prompt.ids and segments:  # Ollama's context, and what is said upon it
+            said = memoryview(chains.packed(segments)).cast("I")
+            return [chains.of_ids(root, [*prompt.ids[0], *said])]
+        if prompt.ids:
+            return [chains.of_ids(root, ids) for ids in prompt.ids]
         if len(prompt.texts) > 1:
             return [chains.chain(root, render(prompt._replace(texts=(text,)))) for text in prompt.texts]
         return [chains.chain(root, segments)]

@@ -44,7 +44,7 @@ class Reading:
     @property
     def own(self) -> Chain | None:
         """Its only prompt in the engine's own tokens, as the engine said them or the client sent them."""
-        return self.chains[0] if self.spelt is None and self.prompt.ids and len(self.chains) == 1 else self.spelt
+        return self.chains[0] if self.spelt is None and self.exact and len(self.chains) == 1 else self.spelt
 
     @property
     def exact(self) -> bool:
@@ -69,12 +69,15 @@ class Reading:
             return 1
         markers = [*map(MARKER, self.segments)]
         last = len(markers) - 1 - markers[::-1].index(MARKERS[IMAGE]) if MARKERS[IMAGE] in markers else 0
-        return sum(self.chains[0].sizes[: last + FRAME])
+        return max(1, sum(self.chains[0].sizes[: last + FRAME]))
 
     @property
     def _text(self) -> int:
         """Tokens of its only prompt without what frames messages: engines have frames of their own."""
-        said = zip(self.segments, self.chains[0].sizes, strict=True)
+        sizes = self.chains[0].sizes
+        if not sizes:
+            return self.tokens
+        said = zip(self.segments, sizes, strict=True)
         return sum([size for segment, size in said if segment.role and not segment.marker])
 
     @property

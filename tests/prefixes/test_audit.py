@@ -265,9 +265,10 @@ def test_earlier_turns_as_token_ids_stand_before_what_is_said(texts):
     audit = Audit(texts, cache_of("ollama", texts, None, None, 1))
     asked = facts(Prompt(messages=chat(("user", "more")).messages, ids=(tuple(range(1_000, 1_040)),)))
     _, settled = play(audit, "1", asked, used=usage(70))
-    assert (settled.tokens, sum(count for _, count in settled.bins)) == (70, 70)
+    assert {name: count for name, count in settled.bins if count} == {"compulsory": 69, "structural": 1}
+    assert play(audit, "2", asked, used=usage(25))[1] == PrefixVerdict(1, 25)
     again = asked._replace(prompt=asked.prompt._replace(messages=chat(("user", "less")).messages))
-    assert audit.predict("2", again, 0).expected >= 40
+    assert audit.predict("3", again, 0).expected >= 40
 
 
 def test_several_prompts_of_a_request_are_summed(audit):
