@@ -304,6 +304,10 @@ def test_cached_tokens_are_inferred_by_time_where_the_engine_does_not_say_them()
 def test_nothing_is_inferred_where_the_count_leaves_cached_tokens_out_or_there_is_no_time() -> None:
     assert repeated(*TIMES, 10, version="0.3.0") == [None] * 9
     assert repeated(*TIMES, 10, counts=0) == [None] * 9
+
+
+def test_nothing_is_inferred_of_a_prompt_that_the_engine_did_not_read_as_we_know_it() -> None:
+    assert repeated(*TIMES, 10, counts=5_000) == [None] * 9
     assert repeated(*[0] * 9) == [None] * 9
 
 
