@@ -16,7 +16,7 @@ from proxy.prefixes.chains import Chain, Generations, root_of
 from proxy.prefixes.inferred import PrefillTimes
 from proxy.prefixes.ledger import TEMPLATE, Sight, split
 from proxy.prefixes.reading import Reading
-from proxy.prefixes.scale import SAME, Scale, pictured
+from proxy.prefixes.scale import SAME, Scale
 from proxy.records import Inferred, PrefixVerdict, Prompt, RequestFacts, Usage
 
 OPEN = 4_096
@@ -91,6 +91,7 @@ class Audit:
             # What repeats text was told at dispatch, for since then the prompt's own text has been seen.
             reading.sight = self._sight(reading, round(before.repeated * reading.tokens / max(1, before.tokens)))
         self._cache.end(reading, said)
+        reading.look_closer()
         whole, reported = _stated(reading, usage)
         if whole is not None and not reading.read_in(whole):
             return PrefixVerdict(self._cache.block, whole, reported=reported)
@@ -122,7 +123,7 @@ class Audit:
         chains = tuple(self._chains(root, prompt, segments))
         reading = Reading(id, model, root, prompt, segments, chains, UNSEEN, PrefixVerdict(self._cache.block, 0))
         self._number = reading.number = self._number + 1
-        reading.template = max(0, round(self._scale(model).line(reading.shape).template))
+        reading.line = self._scale(model).line(reading.shape)
         self._spell(reading, ids)
         reading.sight = self._sight(reading)
         sight = self._scaled(reading, reading.sight, None, reading.exact)
@@ -171,8 +172,10 @@ class Audit:
     def _settled(self, reading: Reading, whole: int | None, reported: int | None) -> Sight:
         """What was seen, in the engine's tokens. What it took beyond what we saw shared was there, if it can be its
         template's words; and where it took a little less, it is we who are wrong."""
-        if whole is not None and not reading.prompt.ids and len(reading.chains) == 1 and not pictured(reading.prompt):
-            self._scale(reading.model).learn(reading.shape, reading.rendered, whole)
+        if whole is not None and not reading.prompt.ids and len(reading.chains) == 1 and not reading.pictured:
+            scale, shape = self._scale(reading.model), reading.shape
+            scale.learn(shape, reading.rendered, whole)
+            reading.line = scale.line(shape)
         sight = self._scaled(reading, reading.sight, whole, reading.exact)
         block = self._cache.block
         if reported is None or reading.exact or not -block - NEAR < reported - sight.infinite < TEMPLATE + block:
@@ -186,10 +189,10 @@ class Audit:
         """What was seen, in the engine's tokens: `whole` in all, or about so many as they were of others. `exact`: it
         was seen in these."""
         ours, block = sight.tokens, self._cache.block
-        line = SAME if exact or len(reading.chains) > 1 else self._scale(reading.model).line(reading.shape)
+        line = SAME if exact or len(reading.chains) > 1 else reading.line
         if whole is None:
             whole = line.whole(ours)
-        elif not pictured(reading.prompt):
+        elif not reading.pictured:
             line = line.through(ours, whole)
         if whole == ours and line == SAME:
             return sight

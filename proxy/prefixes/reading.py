@@ -2,16 +2,17 @@
 
 from array import array
 from dataclasses import dataclass, field
-from operator import attrgetter
 
 from proxy.prefixes.canon import IMAGE, MARKERS, Segment
 from proxy.prefixes.chains import Chain
 from proxy.prefixes.ledger import Sight
-from proxy.prefixes.scale import MOST, READ, heard, shape
+from proxy.prefixes.scale import MOST, READ, SAME, Line, shape
 from proxy.prefixes.shadow import Added, Taken
 from proxy.records import PrefixVerdict, Prompt
 
-MARKER = attrgetter("marker")
+TEXT_PART, IMAGE_PART = "text", "image"
+COUNTED, SEEN = frozenset({TEXT_PART}), frozenset({TEXT_PART, IMAGE_PART})
+"""Kinds of parts that we count, and those that our rendering has at all."""
 
 FRAME = 2
 """Segments that open a message, and those of an image: a marker and what it is called."""
@@ -34,8 +35,10 @@ class Reading:
     verdict: PrefixVerdict
     number: int = 0
     """Unlike that of any other one of its engine, from 1."""
-    template: int = 0
-    """Tokens that the engine's template adds to it, as far as others like it have told."""
+    kinds: frozenset[str] = COUNTED
+    """Of its parts, as far as anybody has looked (`look_closer`)."""
+    line: Line = SAME
+    """From our tokens to the engine's, as far as others like it have told."""
     slot: Taken | None = None
     begun: bool = False
     news: "array[int]" = field(default_factory=lambda: array("q"))
@@ -67,9 +70,19 @@ class Reading:
         the last image, for what is left over then is in the images."""
         if len(self.segments) < FRAME or len(self.chains) != 1:
             return 1
-        markers = [*map(MARKER, self.segments)]
-        last = len(markers) - 1 - markers[::-1].index(MARKERS[IMAGE]) if MARKERS[IMAGE] in markers else 0
+        last = 0
+        if self.pictured:
+            last = max(at for at, segment in enumerate(self.segments) if segment.marker == MARKERS[IMAGE])
         return max(1, sum(self.chains[0].sizes[: last + FRAME]))
+
+    @property
+    def pictured(self) -> bool:
+        """Whether images stand in it, whose tokens nobody but the engine can count."""
+        return IMAGE_PART in self.kinds
+
+    def look_closer(self) -> None:
+        """Look at the kinds of its parts: not before its end, for the loop is not held for it until then."""
+        self.kinds = frozenset([part.kind for message in self.prompt.messages for part in message.parts])
 
     @property
     def _text(self) -> int:
@@ -88,12 +101,12 @@ class Reading:
     @property
     def added(self) -> Added:
         """What the template adds, and where."""
-        return Added(self.opening, self.template)
+        return Added(self.opening, max(0, round(self.line.template)))
 
     def read_in(self, whole: int) -> bool:
         """Whether the engine, which says so many tokens, can have read this prompt, and nothing else: of one that it
         cut nobody knows which tokens it read, and of several it may have told the first alone."""
-        if not heard(self.prompt) or whole > MOST[0] * self.tokens + MOST[1]:
+        if self.prompt.unseen or not self.kinds <= SEEN or whole > MOST[0] * self.tokens + MOST[1]:
             return False
         if self.exact:
             return whole >= self.tokens

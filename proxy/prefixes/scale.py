@@ -125,16 +125,3 @@ def shape(prompt: Prompt) -> str:
         return "raw"
     first = prompt.messages[0].role if prompt.messages else ""
     return ("led" if first in LEADS else "chat") + (" with tools" if prompt.tools else "")
-
-
-def pictured(prompt: Prompt) -> bool:
-    """Whether images stand in it, whose tokens nobody but the engine can count."""
-    return any(part.kind == "image" for message in prompt.messages for part in message.parts)
-
-
-def heard(prompt: Prompt) -> bool:
-    """Whether everything that the engine reads stands in the prompt: no sound, no part of a kind that we do not know,
-    nothing that it kept."""
-    return not prompt.unseen and all(
-        part.kind in ("text", "image") for message in prompt.messages for part in message.parts
-    )

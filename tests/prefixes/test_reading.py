@@ -4,6 +4,7 @@ from proxy.prefixes.caches import Texts
 from proxy.prefixes.canon import render
 from proxy.prefixes.ledger import Sight
 from proxy.prefixes.reading import Reading
+from proxy.prefixes.scale import Line
 from proxy.prefixes.shadow import Added
 from proxy.records import Message, Part, PrefixVerdict, Prompt
 from tests.prefixes.prompts import chat, raw
@@ -32,7 +33,7 @@ DRAWN = Prompt(messages=(Message("user", (Part("text", "see"), Part("image", "a"
 
 def test_a_template_adds_its_words_behind_what_opens_the_first_message():
     asked = reading(SAID)
-    asked.template = 22
+    asked.line = Line(1.0, 22.3)
     assert (asked.tokens, asked.shape, asked.added) == (24, "chat", Added(len("_user\n"), 22))
     assert asked.added.to(5) == 5
     assert asked.added.to(6) == 28
@@ -40,7 +41,10 @@ def test_a_template_adds_its_words_behind_what_opens_the_first_message():
 
 
 def test_what_is_left_over_of_a_prompt_with_images_is_in_them():
-    assert reading(DRAWN).opening == len("_user\nsee_") + 4 * 64
+    asked = reading(DRAWN)
+    assert (asked.pictured, asked.opening) == (False, len("_user\n"))
+    asked.look_closer()
+    assert (asked.pictured, asked.opening) == (True, len("_user\nsee_") + 4 * 64)
 
 
 @pytest.mark.parametrize(
@@ -60,3 +64,6 @@ def test_an_engine_can_have_read_a_prompt_by_what_it_counts(prompt, least, most)
 
 def test_what_an_engine_reads_besides_is_not_in_the_prompt():
     assert not reading(SAID._replace(unseen=1)).read_in(24)
+    spoken = reading(Prompt(messages=(Message("user", (Part("audio", ""), Part("text", "hello"))),)))
+    spoken.look_closer()
+    assert not spoken.read_in(24)

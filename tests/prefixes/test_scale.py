@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.prefixes.scale import SAME, SLOPES, Scale, heard, pictured, shape
-from proxy.records import Message, Part, Prompt
+from proxy.prefixes.scale import SAME, SLOPES, Scale, shape
+from proxy.records import Prompt
 from tests.prefixes.prompts import chat, raw
 
 
@@ -83,10 +83,3 @@ def test_prompts_have_the_shapes_that_templates_tell_apart():
     assert shape(chat(("developer", "x"), ("user", "x"))) == "led"
     assert shape(chat(("user", "x"), tools=("{}",))) == "chat with tools"
     assert shape(Prompt(tools=("{}",))) == "chat with tools"
-
-
-def test_what_cannot_be_counted_is_known():
-    drawn, spoken = (Prompt(messages=(Message("user", (Part(kind, ""),)),)) for kind in ("image", "audio"))
-    assert [pictured(one) for one in (chat(("user", "x")), drawn, spoken)] == [False, True, False]
-    assert [heard(one) for one in (chat(("user", "x")), drawn, spoken)] == [True, True, False]
-    assert not heard(Prompt(texts=("x",), unseen=1))
