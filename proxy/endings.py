@@ -1,6 +1,6 @@
 """How exchanges end: what an answer's end means, and what the permit and the record are told. Pure."""
 
-from proxy.records import AdmissionVerdict, Outcome, Timeline
+from proxy.records import AdmissionVerdict, Outcome, RequestFacts, Timeline, Usage
 
 PERMIT_ENDS = {
     Outcome.COMPLETED: "success",
@@ -26,6 +26,14 @@ def permit_end(outcome: Outcome, timeline: Timeline, status: int | None) -> str:
         return "withdrawn"
     elsewhere = outcome is Outcome.COMPLETED and status in ELSEWHERE
     return "rejected" if elsewhere else PERMIT_ENDS.get(outcome, "ignore")
+
+
+def charged(facts: RequestFacts, usage: Usage | None, written: int) -> Usage | None:
+    """What budgets are charged by, with `written` tokens seen. Of several answers in one an engine may say the first
+    one's output alone (llama.cpp): where more was seen, what was seen counts."""
+    if usage is None or usage.output_tokens is None or facts.n * facts.prompts == 1 or usage.output_tokens >= written:
+        return usage
+    return usage._replace(output_tokens=None)
 
 
 def unread(outcome: Outcome, status: int | None) -> bool:

@@ -13,7 +13,7 @@ from functools import partial
 from proxy.claims import sift
 from proxy.client import Client, Headers, Watch
 from proxy.clock import Clock
-from proxy.endings import LEFT_THE_LINE, answered, complaint, judge, permit_end, unadmitted
+from proxy.endings import LEFT_THE_LINE, answered, charged, complaint, judge, permit_end, unadmitted
 from proxy.errors import ClientGone, EngineFailed, Fault, ProxyError, UpgradeRefused
 from proxy.fleet import Engine, Fleet
 from proxy.guard import Guard
@@ -314,9 +314,9 @@ class Exchange:
         said = self._hearing.said()
         usage, report, doubts = sift(self.facts, timeline, recorder.usage, recorder.report)
         if permit is not None:
-            permit.ended(
-                permit_end(outcome, timeline, self.client.status), usage, max(recorder.token_events, said.tokens)
-            )
+            written = max(recorder.token_events, said.tokens)
+            how = permit_end(outcome, timeline, self.client.status)
+            permit.ended(how, charged(self.facts, usage, written), written)
         finished = Finished(
             id=self.id,
             engine=engine.name if engine is not None else "",

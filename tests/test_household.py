@@ -246,6 +246,19 @@ def test_a_stream_without_usage_costs_its_prompt_and_what_was_seen_of_it() -> No
     assert left(house) == 100 - record.counted.n - 20  # 160 characters
 
 
+@pytest.mark.parametrize(("n", "said", "cost"), [(2, 20, 40), (2, 45, 45), (1, 39, 39)])
+def test_of_several_choices_what_was_seen_is_charged_where_the_engine_says_less(n: int, said: int, cost: int) -> None:
+    """llama.cpp says the first choice's tokens alone."""
+    second = chunk("word ").replace(b'"index": 0', b'"index": 1')
+    events = [(10 * at, second if at % 2 and n == 2 else chunk("word ")) for at in range(40)]
+    usage = {"choices": [], "usage": {"prompt_tokens": 5, "completion_tokens": said}}
+    script = stream(*events, (410, b"data: " + json.dumps(usage).encode() + b"\n\n"), (420, DONE))
+    house, _ = asked(simple_request(chat(stream=True, n=n)), script, ask_usage=False, **DAY)
+    assert house.records[0].usage is not None
+    assert house.records[0].usage.output_tokens == said
+    assert left(house) == 100 - 5 - cost
+
+
 def test_a_client_that_hangs_up_pays_for_what_it_saw() -> None:
     script = stream(*[(10 * n, chunk("word ")) for n in range(99)])
     house, _ = asked(replace(simple_request(chat(stream=True)), leaves_ns=305 * MS), script, **DAY)
