@@ -66,7 +66,8 @@ def _section(kind: type[S], tree: Mapping[str, Any], path: str, at: str, flaws: 
     fields = {field.name: field for field in msgspec.structs.fields(kind)}
     for key in tree:
         if key not in fields:
-            flaws.append(Flaw(path + key, f"unknown setting{nearest(path + key, _names(Settings))}", at))
+            meant = nearest(path + key, _tables() if isinstance(tree[key], Mapping | list) else _names(Settings))
+            flaws.append(Flaw(path + key, f"unknown setting{meant}", at))
     values = {}
     for key, field in fields.items():
         if key in tree:
@@ -143,6 +144,14 @@ def _names(section: type[Section], path: str = "") -> Iterator[str]:
             yield from _names(item, f"{key}.")
         else:
             yield key
+
+
+def _tables() -> Iterator[str]:
+    """The tables of a file, and its lists of tables."""
+    for field in msgspec.structs.fields(Settings):
+        item = get_args(field.type)[0] if get_origin(field.type) is tuple else field.type
+        if _is_section(item):
+            yield field.name
 
 
 def _is_section(kind: Any) -> TypeGuard[type[Section]]:

@@ -15,6 +15,9 @@ from proxy.loading import contents
 from proxy.plain import fault
 from proxy.wire.routes import KINDS
 
+NEEDS = {"cap_output": "max_output_tokens", "queue_length": "max_concurrency"}
+"""Settings of a limit, and that without which each has no say."""
+
 
 def unfit(settings: Settings) -> Iterator[Flaw]:
     """What cannot stand in limits and tenants: keys and networks that cannot be read, limits without a say."""
@@ -38,6 +41,10 @@ def _aimless(settings: Settings) -> Iterator[Flaw]:
         if not limit.within_window and all(getattr(limit, name) is None for name in LIMITS):
             idle = f"limits nothing; give it one of {', '.join(LIMITS)}, within_window"
             yield Flaw("limit", idle, at, rests_on=(at,))
+        else:
+            for name, needed in NEEDS.items():
+                if getattr(limit, name) and getattr(limit, needed) is None:
+                    yield Flaw(f"limit.{name}", f"says nothing without {needed}", at, rests_on=(at,))
         if unknown := sorted(set(limit.kinds) - set(KINDS)):
             yield Flaw("limit.kinds", f"{unknown[0]!r} is none of {', '.join(KINDS)}", at)
         if limit.tenants and not known:

@@ -17,6 +17,9 @@ def test_nothing_given_is_nothing_wrong() -> None:
     ("tree", "flaw"),
     [
         ({"nonsense": 1}, Flaw("nonsense", "unknown setting")),
+        ({"upstreams": [{}]}, Flaw("upstreams", "unknown setting; did you mean upstream?")),
+        ({"limits": {}}, Flaw("limits", "unknown setting; did you mean limit?")),
+        ({"tenant": [{}]}, Flaw("tenant", "unknown setting; did you mean tenants?")),
         ({"timeouts": 3}, Flaw("timeouts", "a table is expected, and this is a whole number")),
         ({"quiet": "x"}, Flaw("quiet", "true or false is expected, and this is text")),
         ({"limit": [3]}, Flaw("limit", "a table is expected, and this is a whole number; each begins with [[limit]]")),

@@ -29,13 +29,21 @@ def test_limits_and_keys_are_taken_anew_and_the_rest_stays() -> None:
     ("limit", "message"),
     [
         (Limit(name="idle", cap_output=True), r"^limit: limits nothing; give it one of max_prompt_tokens, .*'idle'\)$"),
+        (
+            Limit(name="q", requests_per_minute=1, queue_length=5),
+            r"^limit\.queue_length: .* without max_concurrency .*'q'",
+        ),
+        (
+            Limit(name="c", max_concurrency=1, cap_output=True),
+            r"^limit\.cap_output: .* without max_output_tokens .*'c'",
+        ),
         (Limit(name="gold", max_concurrency=1, tenants=("a",)), r"^limit\.tenants: nobody is a tenant .*'gold'\)$"),
         (
             Limit(name="typo", max_concurrency=1, kinds=("chat", "chatt")),
             r"^limit\.kinds: 'chatt' is none of chat, .*'typo'",
         ),
     ],
-    ids=["nothing", "nobody", "no kind"],
+    ids=["nothing", "no line", "no cap", "nobody", "no kind"],
 )
 def test_a_limit_that_never_has_a_say_is_named(limit: Limit, message: str) -> None:
     (flaw,) = unfit(Settings(limit=(limit, Limit(name="fine", max_concurrency=1))))
