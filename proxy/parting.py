@@ -99,18 +99,25 @@ class Parting:
         if unread(finished.outcome, finished.status):
             engine.audit.unread(key)
             return finished
-        model, at_s = facts.model or "", finished.timeline.at_s
-        if self._auditing.samples(facts.prompt, said.text, at_s):
-            seen = PromptSeen(
-                id=finished.id, at_s=at_s, engine=engine.name, model=model, prompt=facts.prompt, answer=said.text
-            )
-            self._send(seen)
         usage = None if _counts_fresh(finished.evidence) else finished.usage
         settled = engine.audit.ended(key, said, usage, spelt)
+        # Of a prompt that the engine read differently (tools left out, turns cut) no text that it reads is known.
+        if settled is None or settled.infinite is not None:
+            self._show(engine, facts, finished, said)
         if settled is None or finished.prefix is None:
             return finished
         inferred = _inferred(engine.audit, settled, finished)
         return finished._replace(prefix=settled if inferred is None else settled._replace(inferred=inferred))
+
+    def _show(self, engine: Engine, facts: RequestFacts, finished: Finished, said: Said) -> None:
+        """Gives the office's search a sample of the prompts."""
+        at_s = finished.timeline.at_s
+        if facts.prompt is not None and self._auditing.samples(facts.prompt, said.text, at_s):
+            model = facts.model or ""
+            seen = PromptSeen(
+                id=finished.id, at_s=at_s, engine=engine.name, model=model, prompt=facts.prompt, answer=said.text
+            )
+            self._send(seen)
 
     def _later(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(work)

@@ -44,8 +44,11 @@ def auditing(settings: Prefixes | None = None) -> Auditing:
     return Auditing(settings or Prefixes(), lambda text: list(map(ord, text)), ThreadPoolExecutor(1))
 
 
-def one(loop: VirtualLoop, **settings: Any) -> House:
-    return House(loop, stream((10, chunk("Hi")), (20, chunk(finish="stop")), (21, DONE)), **settings)
+WHOLE = stream((10, chunk("Hi")), (20, chunk(finish="stop")), (21, DONE))
+
+
+def one(loop: VirtualLoop, script: Script = WHOLE, **settings: Any) -> House:
+    return House(loop, script, **settings)
 
 
 LONG_PROMPT = json.dumps({"model": "m1", "messages": [{"role": "user", "content": "word and word, " * 400}]}).encode()
@@ -100,6 +103,14 @@ def test_the_office_gets_prompt_and_answer_and_the_record_neither() -> None:
     assert (seen.id, seen.model, seen.answer) == (records[0].id, "m1", "Hi")
     assert size(seen.prompt) > LONG
     assert "word and word" not in repr(records[0])
+
+
+@pytest.mark.parametrize(("read", "shown"), [(1_200, 1), (100, 0)], ids=["as sent", "most left out"])
+def test_the_office_gets_no_prompt_that_the_engine_read_differently(read: int, shown: int) -> None:
+    """A template that leaves tools out: to reorder them would save nothing."""
+    usage = b'data: {"choices":[],"usage":{"prompt_tokens":%d,"completion_tokens":1}}\n\n' % read
+    _, seen = asked(script=stream((10, chunk("Hi")), (20, chunk(finish="stop")), (21, usage), (22, DONE)))
+    assert len(seen) == shown
 
 
 def test_the_office_gets_no_more_than_it_looks_at() -> None:
