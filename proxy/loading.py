@@ -19,6 +19,8 @@ from proxy.flaws import ConfigError, Flaw
 PREFIX = "PHASEGATE_"
 FILE_BYTES = 16 * 1024 * 1024
 """Largest file of settings or keys that is read: far more than anybody writes, and less than a device without end."""
+DEPTH = 2
+"""Tables in which a setting may stand: one of `tokens.models`. What lies deeper is none, and may have no end."""
 _SERVICE_LINK = re.compile(rf"{PREFIX}(SERVICE_(HOST|PORT)|PORT($|_[0-9]+_))")
 """What Kubernetes puts into the environment of every pod beside a service of that name; no setting is called so."""
 
@@ -109,12 +111,12 @@ def _read_toml(file: Path) -> dict[str, Any]:
 
 
 def _merge(
-    tree: dict[str, Any], origins: dict[str, str], layer: Mapping[str, Any], origin: str, path: str = ""
+    tree: dict[str, Any], origins: dict[str, str], layer: Mapping[str, Any], origin: str, path: str = "", depth: int = 0
 ) -> None:
     for key, value in layer.items():
         origins[path + key] = origin
-        if isinstance(value, Mapping) and isinstance(tree.setdefault(key, {}), dict):
-            _merge(tree[key], origins, value, origin, f"{path}{key}.")
+        if depth < DEPTH and isinstance(value, Mapping) and isinstance(tree.setdefault(key, {}), dict):
+            _merge(tree[key], origins, value, origin, f"{path}{key}.", depth + 1)
         else:
             tree[key] = value
 

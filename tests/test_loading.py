@@ -138,6 +138,17 @@ def test_lists_without_end_are_no_setting(name: str):
         load(None, {name: "[" * 100_000}, {})
 
 
+@pytest.mark.parametrize("table", ["", "timeouts", "timeouts.idle_s", "tokens.models", "upstream"])
+def test_tables_without_end_are_no_setting(tmp_path: Path, table: str):
+    file = tmp_path / "phasegate.toml"
+    deep = ".".join([*filter(None, [table]), *["a"] * 5_000])
+    for text in (f"[{deep}]\nb = 1\n", f"{deep} = 1\n"):
+        file.write_text(text)
+        with pytest.raises(ConfigError) as caught:
+            load(file, {}, {})
+        assert [flaw.origin for flaw in caught.value.flaws] == [f"file {file}"]
+
+
 def test_a_file_without_an_end_is_no_file_of_settings():
     with pytest.raises(ConfigError, match=r"/dev/zero: has [0-9,]+ bytes or more"):
         load(Path("/dev/zero"), {}, {})
