@@ -31,6 +31,9 @@ ANY = {"0.0.0.0": ("127.0.0.1", "IPv4"), "::": ("[::1]", "IPv6")}
 """Hosts of a listener on all addresses: the one of them by which a machine knows itself, and which these are."""
 PORTS = {"http": 80, "https": 443}
 
+LOGGED = b"\x02\x02"
+"""Bytes 18 and 19 of a database that has a write-ahead log (SQLite file format, 1.3.3)."""
+
 PROMPTS = ("max_prompt_tokens", "within_window")
 """Limits on a prompt's count."""
 
@@ -144,10 +147,12 @@ def _foreign(path: Path) -> str | None:
     if not path.exists() or not path.stat().st_size:
         return None
     with path.open("rb") as file:
-        if file.read(len(SQLITE_MAGIC)) != SQLITE_MAGIC:
+        head = file.read(20)
+        if not head.startswith(SQLITE_MAGIC):
             return "a file of something else, and no SQLite database"
+    closed = head[18:] == LOGGED and not path.with_name(f"{path.name}-wal").exists()  # else SQLite would leave one
     try:
-        with closing(opened(path)) as connection:
+        with closing(opened(path, "&immutable=1" if closed else "")) as connection:
             connection.execute("PRAGMA busy_timeout = 0")
             known(connection)
     except NotOurs as error:

@@ -134,9 +134,10 @@ def _order(mean: Stretch) -> tuple[str, int]:
     return mean.engine, NAMES.index(mean.name) if mean.name in NAMES else len(NAMES)
 
 
-def opened(path: Path) -> sqlite3.Connection:
-    """Read-only, beside a writer: a write-ahead log lets both. What is no UTF-8 spoils its own text alone."""
-    connection = sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)
+def opened(path: Path, also: str = "") -> sqlite3.Connection:
+    """Read-only, beside a writer: a write-ahead log lets both. What is no UTF-8 spoils its own text alone. `also`: more
+    of SQLite's URI."""
+    connection = sqlite3.connect(f"file:{quote(str(path))}?mode=ro{also}", uri=True)
     connection.text_factory = lambda data: data.decode("utf-8", "replace")
     return connection
 

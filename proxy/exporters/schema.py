@@ -102,7 +102,7 @@ def known(connection: sqlite3.Connection, steps: Sequence[str] = STEPS) -> int:
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    if tables and application != APPLICATION_ID:
+    if (tables or application or version) and (application != APPLICATION_ID or version < 1):
         raise Foreign("a database of something else, which is left alone")
     if version > len(steps):
         raise TooNew(f"a store of version {version}; this phasegate knows {len(steps)}")

@@ -51,6 +51,15 @@ def test_a_store_is_no_file_of_something_else(tmp_path: Path) -> None:
     stand(settings("records", file))
 
 
+def test_a_look_at_a_store_makes_no_file_beside_it(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "s.db")) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+        migrate(connection)
+    for _ in range(2):
+        stand(settings("store", tmp_path / "s.db"))
+        assert [file.name for file in tmp_path.iterdir()] == ["s.db"]
+
+
 def test_a_store_is_no_database_of_another_program_and_none_of_a_later_phasegate(tmp_path: Path) -> None:
     file = tmp_path / "s.db"
     with closing(sqlite3.connect(file)) as connection:

@@ -54,22 +54,34 @@ def test_a_store_of_the_first_version_is_brought_up_and_keeps_its_records() -> N
 
 def test_a_file_of_a_later_version_is_left_alone() -> None:
     connection = sqlite3.connect(":memory:")
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute("PRAGMA user_version = 99")
     with pytest.raises(TooNew, match="version 99"):
         migrate(connection)
     assert version(connection) == 99
 
 
-@pytest.mark.parametrize("stamp", ["", "PRAGMA application_id = 1", "PRAGMA user_version = 2"])
-def test_a_database_of_something_else_is_left_alone(stamp: str) -> None:
+@pytest.mark.parametrize(
+    "made",
+    [
+        *("CREATE TABLE notes (text)", "CREATE TABLE a (b); PRAGMA application_id = 1"),
+        *(
+            "CREATE TABLE a (b); PRAGMA user_version = 2",
+            f"CREATE TABLE a (b); PRAGMA application_id = {APPLICATION_ID}",
+        ),
+        *("PRAGMA application_id = 1", "PRAGMA user_version = 2"),
+        f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = -3",
+    ],
+)
+def test_a_database_of_something_else_is_left_alone(made: str) -> None:
     connection = sqlite3.connect(":memory:")
-    connection.executescript(f"CREATE TABLE notes (text); {stamp}")
+    connection.executescript(made)
     before = list(connection.iterdump())
     for ask in (known, migrate):
         with pytest.raises(Foreign, match=r"^a database of something else, which is left alone$"):
             ask(connection)
     assert list(connection.iterdump()) == before
-    assert connection.execute("PRAGMA application_id").fetchone() != (APPLICATION_ID,)
+    assert connection.execute("PRAGMA user_version").fetchone() != (len(STEPS),)
 
 
 def test_an_empty_database_is_a_store_of_no_version() -> None:
