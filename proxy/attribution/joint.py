@@ -49,6 +49,13 @@ def delivery(finished: Finished, bill: Bill) -> None:
         bill.take("delivery", line.total_ns - end, Class.MEASURED, "clock")
 
 
+def broken_off(finished: Finished) -> int:
+    """How long a broken answer was waited for after its last token event or byte: no part of the engine's work."""
+    line = finished.timeline
+    end = line.last_token_ns or line.last_byte_ns
+    return 0 if end is None or finished.outcome is Outcome.COMPLETED else max(line.total_ns - end, 0)
+
+
 def since_dispatch(line: Timeline, mark_ns: int | None) -> int | None:
     """A mark counted from dispatch; None where one of the two never came."""
     if mark_ns is None or line.dispatched_ns is None:

@@ -67,11 +67,12 @@ def _residual(finished: Finished, bill: Bill) -> None:
     """No stream: the head comes with the body, and the queue is what `timings` leave. What neither a front end takes
     nor those ahead explain is a wait for somebody who does not come through us: a guess."""
     joint.delivery(finished, bill)
-    strange = bill.left - finished.evidence.busy_ns
+    wait = bill.left - joint.broken_off(finished)
+    strange = wait - finished.evidence.busy_ns
     if strange > usual_ns(prompt_tokens(finished)):
-        bill.take("queue", bill.left, Class.INFERRED, TIMINGS, strange)
+        bill.take("queue", wait, Class.INFERRED, TIMINGS, strange)
     else:
-        bill.take("queue", bill.left, Class.DERIVED, TIMINGS, LEFT_ERROR_NS)
+        bill.take("queue", wait, Class.DERIVED, TIMINGS, LEFT_ERROR_NS)
 
 
 def _together(line: Timeline) -> bool:

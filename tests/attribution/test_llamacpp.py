@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from proxy.attribution.ladder import attribute
-from proxy.records import Class, Usage
+from proxy.records import Class, Outcome, Usage
 from tests.attribution.made import finished, line, phases, report, split
 
 SAID = report("llamacpp.timings", prefill=400, decode=500)
@@ -71,6 +71,13 @@ def test_a_stream_that_was_held_back_is_as_good_as_none() -> None:
     assert found == {"queue": 90, "prefill": 400, "decode": 500, "delivery": 10, "unattributed": 2000}
     found = phases(split("llamacpp", after_its_head, None, Usage(5, 50)))
     assert found == {"queue": 90, "prefill_decode": 2900, "delivery": 10}
+
+
+def test_what_a_broken_answer_was_waited_for_after_its_end_is_no_queue() -> None:
+    held = line(303_000, head=2990, first_token=2990, token_events=50, last_byte=2990, first_event_tokens=50)
+    for broken in (held, line(303_000, head=2990, last_byte=2990), line(303_000, head=None, last_byte=2990)):
+        found = phases(split("llamacpp", broken, SAID, Usage(5, 50), Outcome.ENGINE_STALLED))
+        assert found == {"queue": 2090, "prefill": 400, "decode": 500, "unattributed": 300_010}
 
 
 def test_figures_of_the_first_prompt_do_not_stand_for_all() -> None:
