@@ -69,6 +69,7 @@ class InFlight:
         flight = self._flights.get(key)
         if flight is None or not flight.takes_slot or not self.runners.slotted:
             return
+        self._give_way(flight, t)
         flight.place = -1
         busy = [other for other in self._flights.values() if other.place >= 0]
         ahead = sum(other.runner.weights == flight.runner.weights for other in busy)
@@ -97,10 +98,8 @@ class InFlight:
         if flight is None or flight.place < 0:
             return self.runners.evidence(None if flight is None else flight.runner)
         self._learn(flight, t, wait_ns)
+        self._give_way(flight, t)
         slots = self.runners.slots(flight.runner) or 1
-        for other in self._flights.values():
-            if other.place > flight.place:
-                _saw_end(other, flight, t, slots)
         return self.runners.evidence(flight.runner)._replace(
             ahead=flight.ahead,
             contended_ns=_lasted(flight, flight.freed, t) if flight.ahead >= slots else 0,
@@ -108,6 +107,15 @@ class InFlight:
             others_done_ns=_since(flight, flight.others_done),
             swapped=flight.swapped,
         )
+
+    def _give_way(self, flight: _Flight, t: int) -> None:
+        """It has ended, or goes to the end of the line: those behind it have one less ahead."""
+        if flight.place < 0:
+            return
+        slots = self.runners.slots(flight.runner) or 1
+        for other in self._flights.values():
+            if other.place > flight.place:
+                _saw_end(other, flight, t, slots)
 
     def rivals(self, key: str) -> frozenset[str]:
         """Models of other runners that were in flight when this one was dispatched; ask before `ended`.

@@ -114,6 +114,24 @@ def test_a_retry_counts_from_its_last_dispatch() -> None:
     assert it.ended("x", 20 * MS) == Evidence(kind="ollama", version="1", slots=1)
 
 
+def test_one_that_is_sent_again_is_behind_those_who_came_meanwhile() -> None:
+    it = table(1)
+    sent(it, "again", 0)
+    sent(it, "x", 2)
+    it.dispatched("again", 4 * MS)
+    it.ended("again", 10 * MS)
+    evidence = it.ended("x", 500 * MS)
+    assert (evidence.ahead, evidence.contended_ns, evidence.busy_ns) == (1, 2 * MS, 2 * MS)
+
+
+def test_one_that_is_sent_again_teaches_no_slot() -> None:
+    it = table()
+    sent(it, "again", 0)
+    sent(it, "x", 2)
+    it.dispatched("again", 4 * MS)
+    assert it.ended("x", 900 * MS, wait_ns=2 * MS).slots == 1, "it was not ahead, and may have waited all along"
+
+
 def test_one_that_was_never_sent_has_no_evidence_and_is_ahead_of_nobody() -> None:
     it = table(1)
     it.began("a", 0, facts())
