@@ -89,10 +89,17 @@ def show(file: Path | None, origin: bool) -> None:
 def _toml(value: object) -> str:
     """A value of settings on one line; what is not set stands nowhere."""
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{json.dumps(k)} = {_toml(v)}" for k, v in value.items() if v is not None) + "}"
+        return "{" + ", ".join(f"{_toml(k)} = {_toml(v)}" for k, v in value.items() if v is not None) + "}"
     if isinstance(value, list):
         return f"[{', '.join(map(_toml, value))}]"
+    if isinstance(value, str):
+        return f'"{"".join(map(_letter, value))}"'
     return json.dumps(value)
+
+
+def _letter(char: str) -> str:
+    """JSON writes what lies beyond U+FFFF as two escapes, which TOML refuses."""
+    return json.dumps(char)[1:-1] if char < "\U00010000" else f"\\U{ord(char):08x}"
 
 
 config.add_command(keys)

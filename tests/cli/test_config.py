@@ -38,8 +38,8 @@ def test_print_shows_every_setting_its_origin_if_asked_and_no_secret(origin: boo
 def test_what_is_printed_is_a_file_of_the_same_settings(tmp_path: Path):
     first, second = tmp_path / "first.toml", tmp_path / "second.toml"
     first.write_text(
-        '[[upstream]]\nurl = "http://gpu1:8000"\nname = "a \\"b\\" \u00e9"\nmodels = ["m"]\n'
-        '[[limit]]\nname = "l"\nmodels = ["m"]\nmax_prompt_tokens = 9\n[tokens.models]\n"x y" = "o200k_base"\n'
+        '[[upstream]]\nurl = "http://gpu1:8000"\nname = "a \\"b\\" \u00e9 \U0001f600"\nmodels = ["m"]\n'
+        '[[limit]]\nname = "l"\nmodels = ["m"]\nmax_prompt_tokens = 9\n[tokens.models]\n"x \U00020000" = "o200k_base"\n'
     )
     second.write_text(run("print", "--origin", "--config", str(first)).stdout)
     assert load(first, {}, {}).settings == load(second, {}, {}).settings
