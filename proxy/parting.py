@@ -5,6 +5,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any
 
+from proxy.attribution.ladder import attribute
 from proxy.attribution.ollama import counts_fresh_only
 from proxy.auditing import LONG, Auditing
 from proxy.endings import unread
@@ -12,12 +13,11 @@ from proxy.engines.fingerprint import resident
 from proxy.events import Said
 from proxy.fleet import Engine
 from proxy.messages import Message, PromptSeen
+from proxy.office.findings import COLD_LOAD_NS, cold_load
 from proxy.parts import Audit
 from proxy.records import Evidence, Finished, Inferred, Outcome, PrefixVerdict, RequestFacts
 from proxy.tap import FAULTS
 
-LONG_LOAD_NS = 300_000_000
-"""A load that long may have waited for another model: cold loads of small models take 0.5 s, warm ones 1 to 80 ms."""
 ASK_S = 2.0
 """How long a look-up beside an exchange may take: what is in memory, how long a prompt is."""
 
@@ -100,7 +100,7 @@ class Parting:
             engine.audit.unread(key)
             return finished
         usage = None if _counts_fresh(finished.evidence) else finished.usage
-        settled = engine.audit.ended(key, said, usage, spelt)
+        settled = engine.audit.ended(key, said, usage, spelt, _loaded_s(finished))
         # Of a prompt that the engine read differently (tools left out, turns cut) no text that it reads is known.
         if settled is None or settled.infinite is not None:
             self._show(engine, facts, finished, said)
@@ -135,6 +135,21 @@ class Parting:
             self._send(finished)
 
 
+def _loaded_s(finished: Finished) -> float | None:
+    """When the engine had loaded the model for this exchange, which emptied the model's cache; None: it did not."""
+    line, load_ns = finished.timeline, _load_ns(finished)
+    sent_ns = line.dispatched_ns or 0
+    if line.finish == "load":  # and did nothing else
+        load_ns = line.total_ns - sent_ns
+    if load_ns < COLD_LOAD_NS or not cold_load(finished, attribute(finished)):
+        return None
+    return line.at_s + (sent_ns + load_ns) / 1e9
+
+
+def _load_ns(finished: Finished) -> int:
+    return 0 if finished.report is None else finished.report.load_ns or 0
+
+
 def _counts_fresh(evidence: Evidence) -> bool:
     """The engine's prompt count leaves cached tokens out: it teaches nothing about a prompt's size."""
     return evidence.kind == "ollama" and counts_fresh_only(evidence.version)
@@ -153,6 +168,6 @@ def _inferred(audit: Audit, settled: PrefixVerdict, finished: Finished) -> Infer
 
 
 def _may_have_swapped(finished: Finished) -> bool:
-    report, evidence = finished.report, finished.evidence
+    evidence = finished.evidence
     waited = evidence.swapped is None and evidence.others_done_ns is not None
-    return waited and report is not None and (report.load_ns or 0) >= LONG_LOAD_NS
+    return waited and _load_ns(finished) >= COLD_LOAD_NS

@@ -92,8 +92,11 @@ class Audit(Protocol):
         """The engine has the prompt: its blocks are in the cache."""
         ...
 
-    def ended(self, id: str, said: Said, usage: Usage | None, ids: Sequence[int] = ()) -> PrefixVerdict | None:
-        """The verdict, settled with what the engine says."""
+    def ended(
+        self, id: str, said: Said, usage: Usage | None, ids: Sequence[int] = (), loaded_s: float | None = None
+    ) -> PrefixVerdict | None:
+        """The verdict, settled with what the engine says. `loaded_s`: when it had loaded the model for this request, by
+        the wall clock."""
         ...
 
     def unread(self, id: str) -> None:

@@ -27,7 +27,7 @@ from proxy.engines.fingerprint import Fingerprint
 from proxy.flaws import ConfigError
 from proxy.messages import Message as Told
 from proxy.messages import PromptSeen
-from proxy.records import Call, Finished, Inferred, Message, Part, Prompt, RequestFacts
+from proxy.records import Call, Finished, Inferred, Message, Part, PrefixVerdict, Prompt, RequestFacts
 from tests.support.client import simple_request
 from tests.support.clock import VirtualLoop, run
 from tests.support.house import URL, House
@@ -287,18 +287,24 @@ def repeated(*prefill_ms: int, version: str = "0.33.0", counts: int = 500) -> li
     """What is inferred of the cached tokens of each of these prompts, given native Ollama's answers."""
     said = {"message": {"content": "ok"}, "done": True, "prompt_eval_count": counts}
     answers = [{**said, "prompt_eval_duration": ms * MS} for ms in prefill_ms]
+    return [verdict.inferred for verdict in audited(answers, version)]
+
+
+def audited(answers: list[dict[str, object]], version: str = "0.33.0", after_ms: int = 1) -> list[PrefixVerdict]:
+    """The verdicts of one prompt that is sent again and again, given these answers of native Ollama."""
+    sent = iter(answers)
 
     def page(found: object) -> Script:
-        return Script(200, JSON, (Read(MS, json.dumps(found).encode()),))
+        return Script(200, JSON, (Read(after_ms * MS, json.dumps(found).encode()),))
 
-    async def main(loop: VirtualLoop) -> list[Inferred | None]:
+    async def main(loop: VirtualLoop) -> list[PrefixVerdict]:
         looks = serving({URL.removeprefix("http://"): {**ollama(), "/api/version": {"version": version}}})
-        house = House(loop, lambda call: page(answers.pop(0)), looks=looks, upstream=[{"url": URL}])
+        house = House(loop, lambda call: page(next(sent)), looks=looks, upstream=[{"url": URL}])
         await house.app.lookout.look_at_all()
-        for _ in prefill_ms:
+        for _ in answers:
             body = {"model": "m", "messages": [{"role": "user", "content": "hi"}], "stream": False}
             await house.ask(simple_request(json.dumps(body).encode(), "/api/chat"))
-        return [record.prefix.inferred for record in house.records if record.prefix is not None]
+        return [record.prefix for record in house.records if record.prefix is not None]
 
     return run(main)
 
@@ -320,6 +326,27 @@ def test_nothing_is_inferred_where_the_count_leaves_cached_tokens_out_or_there_i
 def test_nothing_is_inferred_of_a_prompt_that_the_engine_did_not_read_as_we_know_it() -> None:
     assert repeated(*TIMES, 10, counts=5_000) == [None] * 9
     assert repeated(*[0] * 9) == [None] * 9
+
+
+def loading(load_ms: int, reason: str = "stop") -> dict[str, object]:
+    """A whole answer of Ollama, of 2 s."""
+    loaded = {"total_duration": 2_000 * MS, "load_duration": load_ms * MS, "prompt_eval_duration": 300 * MS}
+    said = {"message": {"content": "ok"}, "done": True, "done_reason": reason, "prompt_eval_count": 20}
+    return {**said, **loaded} if reason == "stop" else said
+
+
+@pytest.mark.parametrize("reason", ["stop", "load"])
+def test_where_the_engine_loaded_the_model_nothing_was_cached(reason: str) -> None:
+    found = audited([loading(800), loading(1), loading(800, reason), loading(1)], after_ms=2_000)
+    hits = [dict(verdict.bins).get("hit", 0) for verdict in found]
+    assert hits[0] == hits[2] == 0
+    assert hits[1] == hits[3] == found[1].tokens - 1
+    assert dict(found[2].bins)["capacity"] == found[2].expected > 0
+
+
+def test_a_load_that_our_clock_contradicts_is_none() -> None:
+    found = audited([loading(1), loading(1_900)], after_ms=1_000)
+    assert dict(found[1].bins)["hit"] == found[1].tokens - 1
 
 
 def test_of_a_key_file_no_more_is_read_than_a_key_has() -> None:

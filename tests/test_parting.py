@@ -4,7 +4,8 @@ import asyncio
 
 from proxy.events import Said
 from proxy.fleet import Engine
-from proxy.parting import LONG_LOAD_NS, Parting
+from proxy.office.findings import COLD_LOAD_NS
+from proxy.parting import Parting
 from proxy.records import EngineReport, Evidence, Finished
 from tests.support.clock import VirtualLoop, run
 from tests.support.house import House
@@ -35,8 +36,8 @@ def test_a_record_that_waits_for_nothing_leaves_at_once() -> None:
 
 
 def test_a_long_load_beside_another_model_is_looked_at_first_and_the_record_leaves_whatever_is_seen() -> None:
-    loaded = EngineReport(source="ollama.durations", load_ns=LONG_LOAD_NS)
+    loaded = EngineReport(source="ollama.durations", load_ns=COLD_LOAD_NS)
     done = finished()._replace(report=loaded, evidence=Evidence("ollama", others_done_ns=1))
     assert left(done, rivals=frozenset({"other"})) == ([], [done])  # the engine has no such page
-    quick = done._replace(report=loaded._replace(load_ns=LONG_LOAD_NS - 1))
+    quick = done._replace(report=loaded._replace(load_ns=COLD_LOAD_NS - 1))
     assert left(quick, rivals=frozenset({"other"}))[0] == [quick]

@@ -22,6 +22,9 @@ from proxy.records import Inferred, PrefixVerdict, Prompt, RequestFacts, Usage
 OPEN = 4_096
 """Requests remembered between their look-up and their end; more are never in flight."""
 
+ONE_LOAD_S = 0.3
+"""Seconds between the ends of two loads of a model, at least: no load is shorter that counts as one."""
+
 UNSEEN = Sight(0, 0, 0, 0, 0, 0)
 """Of a prompt that was not looked up yet."""
 
@@ -80,9 +83,12 @@ class Audit:
             self._cache.begin(reading)
         return reading.verdict
 
-    def ended(self, id: str, said: Said, usage: Usage | None, ids: Sequence[int] = ()) -> PrefixVerdict | None:
+    def ended(
+        self, id: str, said: Said, usage: Usage | None, ids: Sequence[int] = (), loaded_s: float | None = None
+    ) -> PrefixVerdict | None:
         """The exchange is over, and this is what the engine wrote. The verdict, settled: what was expected is what was
-        said at dispatch. `ids`: the prompt as the engine spelt it, if that is news."""
+        said at dispatch. `ids`: the prompt as the engine spelt it, if that is news. `loaded_s`: when the model was in
+        memory, by the wall clock, if it was loaded for this request."""
         reading = self._open.pop(id, None)
         if reading is None or not reading.begun:
             return None
@@ -90,6 +96,12 @@ class Audit:
         if self._spell(reading, ids):
             # What repeats text was told at dispatch, for since then the prompt's own text has been seen.
             reading.sight = self._sight(reading, round(before.repeated * reading.tokens / max(1, before.tokens)))
+        if loaded_s is not None and (reading.emptied_s is None or loaded_s - reading.emptied_s >= ONE_LOAD_S):
+            self._loaded(reading, loaded_s)
+        if reading.emptied_s is not None:
+            # What it had seen was gone before it was read, and would have been there in a cache that never loses any.
+            found = self._cache.found(reading)
+            reading.sight = reading.sight._replace(resident=found, infinite=max(found, reading.sight.infinite))
         self._cache.end(reading, said)
         reading.look_closer()
         whole, reported = _stated(reading, usage)
@@ -116,6 +128,13 @@ class Audit:
     def restarted(self) -> None:
         """The engine began anew: its cache is empty."""
         self._cache.clear()
+
+    def _loaded(self, first: Reading, at_s: float) -> None:
+        """The first of those that waited for a load is over: whatever was read before the load is gone."""
+        self._cache.clear(first.model)
+        for reading in (first, *self._open.values()):
+            if reading.begun and reading.model == first.model:
+                reading.emptied_s = at_s
 
     def _read(self, id: str, model: str, prompt: Prompt, ids: Sequence[int]) -> Reading:
         root = root_of(self._texts.secret, model, prompt.salt)

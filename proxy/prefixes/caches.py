@@ -9,7 +9,7 @@ from proxy.prefixes.canon import Encode, Segment
 from proxy.prefixes.chains import LONGEST, Chain, Chains, Generations, pack
 from proxy.prefixes.lines import LONG, Lines
 from proxy.prefixes.reading import Reading
-from proxy.prefixes.shadow import BlockShadow, SlotShadow
+from proxy.prefixes.shadow import BlockShadow, SlotShadow, common
 
 BLOCK = 16
 """Tokens a block where the engine does not say: vLLM's default on GPUs."""
@@ -109,8 +109,12 @@ class Cache(Protocol):
         """It did not read the prompt."""
         ...
 
-    def clear(self) -> None:
-        """It was restarted."""
+    def clear(self, model: str | None = None) -> None:
+        """It was restarted; or it has loaded this model anew, whose requests under way go on."""
+        ...
+
+    def found(self, reading: Reading) -> int:
+        """Tokens that the request, which is about to end and was under way when its model was loaded, found there."""
         ...
 
 
@@ -154,9 +158,13 @@ class Blocks:
             return ()
         return self.chains.extend(reading.root, reading.chains[0], answer).keys
 
-    def clear(self) -> None:
-        """Nothing is there."""
+    def clear(self, model: str | None = None) -> None:
+        """Nothing is there, of no model: blocks do not know whose they are."""
         self._shadow.clear()
+
+    def found(self, reading: Reading) -> int:
+        """Nothing: engines with blocks have their model before they have requests."""
+        return 0
 
 
 class Slots:
@@ -195,12 +203,23 @@ class Slots:
             added = self.chains.packed((Segment(said.text),)) if said.text else b""
             self._of(reading).end(reading.slot.slot, self._packed(reading) + added)
 
-    def clear(self) -> None:
+    def clear(self, model: str | None = None) -> None:
         """Nothing is there."""
-        self._models = Generations(MODELS)
+        if model is None:
+            self._models = Generations(MODELS)
+        else:
+            self._slots_of(model).clear()
+
+    def found(self, reading: Reading) -> int:
+        """What was left in its slot since the model was loaded, by those that ended before."""
+        held = b"" if reading.slot is None else self._of(reading).held(reading.slot.slot)
+        return max(0, min(common(held, self._packed(reading)), reading.tokens - 1))
 
     def _of(self, reading: Reading) -> SlotShadow:
-        return self._models.of(hash(reading.model), lambda: SlotShadow(self._slots))
+        return self._slots_of(reading.model)
+
+    def _slots_of(self, model: str) -> SlotShadow:
+        return self._models.of(hash(model), lambda: SlotShadow(self._slots))
 
     def _packed(self, reading: Reading) -> bytes:
         return b"".join(map(pack, reading.prompt.ids)) + self.chains.packed(reading.segments)

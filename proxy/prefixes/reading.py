@@ -22,8 +22,8 @@ FRAME = 2
 class Reading:
     """One request between its look-up and its end."""
 
-    # State: the slot it got, whether the engine has it, the lines of it that are news, and the engine's own tokens of
-    # its only prompt, once they are said.
+    # State: the slot it got, whether the engine has it, when its model was loaded meanwhile, the lines of it that are
+    # news, and the engine's own tokens of its only prompt, once they are said.
 
     id: str
     model: str
@@ -41,6 +41,8 @@ class Reading:
     """From our tokens to the engine's, as far as others like it have told."""
     slot: Taken | None = None
     begun: bool = False
+    emptied_s: float | None = None
+    """Its model was loaded while it was under way, until then: what its sight saw before is not what it found."""
     news: "array[int]" = field(default_factory=lambda: array("q"))
     spelt: Chain | None = None
 

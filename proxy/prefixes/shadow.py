@@ -208,17 +208,21 @@ class SlotShadow:
         """The engine did not read the prompt: the slot has what it had before, unless another request took it too."""
         if taken.restored is not None:
             self._saved.append(taken.restored)
-        if self._held[taken.slot] == packed:
+        held = self._held[taken.slot]
+        if held == packed:
             self._held[taken.slot] = taken.before
             if taken.saved and taken.before in self._saved:
                 self._saved.remove(taken.before)
-            if not taken.busy:
-                self._busy.discard(taken.slot)
+        if held in (packed, b"") and not taken.busy:
+            self._busy.discard(taken.slot)
+
+    def held(self, slot: int) -> bytes:
+        """What a slot holds."""
+        return self._held[slot]
 
     def clear(self) -> None:
-        """The engine restarted."""
-        self._held = OrderedDict((slot, b"") for slot in sorted(self._held))
-        self._busy.clear()
+        """The model was loaded anew: nothing is there. Slots at work stay so, for that waited for the load."""
+        self._held = OrderedDict((slot, b"") for slot in self._held)
         self._saved.clear()
 
     def _plan(self, packed: bytes, added: Added) -> tuple[int, int, bool, bytes | None]:

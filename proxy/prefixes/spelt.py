@@ -55,7 +55,7 @@ class Spelt(Blocks):
             answer = said.ids[:-1]
             self._own.hold(self.chains.extend(reading.root, chain, answer).keys if answer else chain.keys)
 
-    def clear(self) -> None:
+    def clear(self, model: str | None = None) -> None:
         """Nothing is there."""
-        super().clear()
+        super().clear(model)
         self._own.clear()

@@ -311,6 +311,73 @@ def test_slots_hold_prompts_token_by_token(texts):
     assert audit.predict("5", ids(1, 2, 3), 0).expected == 0
 
 
+HELLO = facts(chat(("user", "hello, this is the first one")))
+OTHER = facts(chat(("user", "hello, this is another one")))
+SHARED = len("_user\nhello, this is ")
+
+
+def ended(audit, id, loaded_s=None):
+    verdict = audit.ended(id, Said("ok"), None, loaded_s=loaded_s)
+    bins = dict(verdict.bins)
+    assert sum(bins.values()) == verdict.tokens
+    return verdict.expected, bins["hit"], bins["capacity"], bins["engine_gap"]
+
+
+def test_a_load_empties_the_cache_of_its_model_alone(texts):
+    audit = Audit(texts, cache_of("ollama", texts, None, None, 1))
+    play(audit, "1", HELLO, "ok")
+    play(audit, "2", HELLO._replace(model="other"), "ok")
+    whole = audit.dispatched("3", HELLO, 0).expected
+    assert whole == audit.predict("x", HELLO, 0).tokens - 1
+    assert ended(audit, "3", loaded_s=100.0) == (whole, 0, whole, 0)
+    audit.dispatched("4", HELLO, 0)
+    assert ended(audit, "4") == (whole, whole, 0, 0), "it holds this prompt from then on"
+    assert audit.predict("5", OTHER, 0).expected == SHARED
+    assert audit.predict("6", HELLO._replace(model="other"), 0).expected == whole
+
+
+def test_those_that_wait_for_one_load_find_what_the_first_of_them_left(texts):
+    audit = Audit(texts, cache_of("ollama", texts, None, None, 1))
+    play(audit, "0", HELLO, "ok")
+    for id, asked in (("1", OTHER), ("2", HELLO), ("3", HELLO)):
+        audit.dispatched(id, asked, 0)
+    whole = audit.predict("x", HELLO, 0).tokens - 1
+    assert ended(audit, "2", loaded_s=100.00) == (whole, 0, whole, 0)
+    assert ended(audit, "1", loaded_s=100.01)[1] == SHARED
+    assert ended(audit, "3", loaded_s=99.99)[1:] == (SHARED, whole - SHARED, 0)
+
+
+def test_who_waits_behind_another_load_finds_nothing_of_the_one_before(texts):
+    audit = Audit(texts, cache_of("ollama", texts, None, None, 1))
+    for id in "123":
+        audit.dispatched(id, HELLO, 0)
+    assert ended(audit, "1", loaded_s=100.0)[1:] == (0, 0, 0)
+    assert ended(audit, "2", loaded_s=105.0)[1] == 0
+    assert ended(audit, "3")[1] > SHARED
+
+
+def test_in_a_slot_of_its_own_nothing_is_found_after_a_load(texts):
+    audit = Audit(texts, cache_of("ollama", texts, None, None, 2))
+    audit.dispatched("0", OTHER, 0)
+    play(audit, "1", HELLO, "ok")
+    ended(audit, "0")
+    for id, asked in (("2", HELLO), ("3", OTHER)):
+        audit.dispatched(id, asked, 0)
+    assert ended(audit, "2", loaded_s=100.0)[1] == 0
+    assert ended(audit, "3")[1] == 0, "it was sent before anybody knew of the load"
+
+
+def test_an_engine_of_unknown_kind_that_loads_a_model_has_nothing_in_blocks(audit):
+    for id in "12":
+        audit.dispatched(id, facts(raw("q" * 40)), 0)
+        audit.ended(id, Said("a" * 40), None, loaded_s=100.0 if id == "2" else None)
+    assert audit.predict("3", facts(raw("z" * 40)), 0).expected == 0
+    for id in "45":
+        audit.dispatched(id, facts(raw("q" * 40)), 0)
+    assert ended(audit, "4", loaded_s=200.0)[1] == 0
+    assert ended(audit, "5", loaded_s=200.0)[1] == 0
+
+
 def test_an_answer_without_a_slot_is_let_go(texts):
     slots = Slots(texts, 1)
     audit = Audit(texts, slots)

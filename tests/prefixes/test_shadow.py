@@ -166,3 +166,16 @@ def test_host_memory_is_bounded_and_keeps_no_prompt_twice():
     assert sum(map(len, slots._saved)) <= 8 * 4
     slots.clear()
     assert slots.look(packed("dddddd")) == 0
+
+
+def test_a_load_empties_slots_and_host_memory_and_those_at_work_stay_at_work():
+    slots = SlotShadow(2)
+    busy = slots.begin(packed("aaaa"))
+    for text in ("bbbb", "cccc"):
+        slots.end(slots.begin(packed(text)).slot, packed(text))
+    slots.clear()
+    assert [slots.look(packed(text)) for text in ("aaaa", "bbbb", "cccc")] == [0, 0, 0]
+    assert slots.begin(packed("dddd")).slot != busy.slot
+    slots.withdraw(busy, packed("aaaa"))
+    assert slots.look(packed("aaaa")) == 0
+    assert slots.begin(packed("eeee")).slot == busy.slot
