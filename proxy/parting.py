@@ -13,13 +13,15 @@ from proxy.engines.fingerprint import resident
 from proxy.events import Said
 from proxy.fleet import Engine
 from proxy.messages import Message, PromptSeen
-from proxy.office.findings import COLD_LOAD_NS, cold_load
+from proxy.office.findings import COLD_LOAD_NS, cold_load, context_truncated
 from proxy.parts import Audit
-from proxy.records import Evidence, Finished, Inferred, Outcome, PrefixVerdict, RequestFacts
+from proxy.records import Evidence, Finished, Inferred, Outcome, PhaseBreakdown, PrefixVerdict, RequestFacts
 from proxy.tap import FAULTS
 
 ASK_S = 2.0
 """How long a look-up beside an exchange may take: what is in memory, how long a prompt is."""
+NO_PHASES = PhaseBreakdown(())
+"""For a finding that looks at none."""
 
 
 class Parting:
@@ -100,13 +102,15 @@ class Parting:
             engine.audit.unread(key)
             return finished
         usage = None if _counts_fresh(finished.evidence) else finished.usage
-        settled = engine.audit.ended(key, said, usage, spelt, _loaded_s(finished))
+        loaded_s = _loaded_s(finished)
+        settled = engine.audit.ended(key, said, usage, spelt, loaded_s)
         # Of a prompt that the engine read differently (tools left out, turns cut) no text that it reads is known.
         if settled is None or settled.infinite is not None:
             self._show(engine, facts, finished, said)
         if settled is None or finished.prefix is None:
             return finished
-        inferred = _inferred(engine.audit, settled, finished)
+        # Behind a load nothing is left to infer, and a prompt that is read by a new process tells of no other.
+        inferred = _inferred(engine.audit, settled, finished) if loaded_s is None else None
         return finished._replace(prefix=settled if inferred is None else settled._replace(inferred=inferred))
 
     def _show(self, engine: Engine, facts: RequestFacts, finished: Finished, said: Said) -> None:
@@ -162,7 +166,7 @@ def _inferred(audit: Audit, settled: PrefixVerdict, finished: Finished) -> Infer
         return None
     if report is None or report.prefill_ns is None or not report.covers_all or _counts_fresh(finished.evidence):
         return None
-    if settled.infinite is None:
+    if settled.infinite is None or context_truncated(finished, NO_PHASES):
         return None
     return audit.inferred(finished.facts.model or "", usage.prompt_tokens, report.prefill_ns, settled.infinite)
 

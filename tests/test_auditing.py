@@ -4,7 +4,7 @@ import asyncio
 import json
 import stat
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -284,14 +284,17 @@ def test_a_key_file_that_cannot_be_had_is_named(tmp_path: Path) -> None:
 
 
 def repeated(*prefill_ms: int, version: str = "0.33.0", counts: int = 500) -> list[Inferred | None]:
-    """What is inferred of the cached tokens of each of these prompts, given native Ollama's answers."""
+    """What is inferred of the cached tokens of these prompts, each of which comes twice, given Ollama's answers."""
     said = {"message": {"content": "ok"}, "done": True, "prompt_eval_count": counts}
     answers = [{**said, "prompt_eval_duration": ms * MS} for ms in prefill_ms]
-    return [verdict.inferred for verdict in audited(answers, version)]
+    asked = [f"{number // 2 + 100} " * 250 for number in range(len(answers))]
+    return [verdict.inferred for verdict in audited(answers, asked, version)]
 
 
-def audited(answers: list[dict[str, object]], version: str = "0.33.0", after_ms: int = 1) -> list[PrefixVerdict]:
-    """The verdicts of one prompt that is sent again and again, given these answers of native Ollama."""
+def audited(
+    answers: list[dict[str, object]], asked: Sequence[str], version: str = "0.33.0", after_ms: int = 1
+) -> list[PrefixVerdict]:
+    """The verdicts of these prompts, given these answers of native Ollama."""
     sent = iter(answers)
 
     def page(found: object) -> Script:
@@ -301,31 +304,55 @@ def audited(answers: list[dict[str, object]], version: str = "0.33.0", after_ms:
         looks = serving({URL.removeprefix("http://"): {**ollama(), "/api/version": {"version": version}}})
         house = House(loop, lambda call: page(next(sent)), looks=looks, upstream=[{"url": URL}])
         await house.app.lookout.look_at_all()
-        for _ in answers:
-            body = {"model": "m", "messages": [{"role": "user", "content": "hi"}], "stream": False}
+        for text in asked:
+            body = {"model": "m", "messages": [{"role": "user", "content": text}], "stream": False}
             await house.ask(simple_request(json.dumps(body).encode(), "/api/chat"))
         return [record.prefix for record in house.records if record.prefix is not None]
 
     return run(main)
 
 
-TIMES = (500, 10) * 4
+TIMES = (510, 11) * 4
 
 
 def test_cached_tokens_are_inferred_by_time_where_the_engine_does_not_say_them() -> None:
-    found = repeated(*TIMES, 10, 500)
+    found = repeated(*TIMES, 510, 11)
     assert found[: len(TIMES) - 1] == [None] * (len(TIMES) - 1)
-    assert found[-2:] == [Inferred(499, 499, 499), Inferred(0, 0, 0)]  # the first alone was new, and none is slower
+    new, known = found[len(TIMES) :]
+    assert new is not None
+    assert new.cached == new.low == 0 < new.high
+    assert known == Inferred(499, 499, 499)
 
 
 def test_nothing_is_inferred_where_the_count_leaves_cached_tokens_out_or_there_is_no_time() -> None:
-    assert repeated(*TIMES, 10, version="0.3.0") == [None] * 9
-    assert repeated(*TIMES, 10, counts=0) == [None] * 9
+    assert repeated(*TIMES, *TIMES, version="0.3.0") == [None] * 16
+    assert repeated(*TIMES, *TIMES, counts=0) == [None] * 16
 
 
 def test_nothing_is_inferred_of_a_prompt_that_the_engine_did_not_read_as_we_know_it() -> None:
-    assert repeated(*TIMES, 10, counts=5_000) == [None] * 9
-    assert repeated(*[0] * 9) == [None] * 9
+    assert repeated(*TIMES, *TIMES, counts=5_000) == [None] * 16
+    assert repeated(*[0] * 16) == [None] * 16
+
+
+@pytest.mark.parametrize(
+    ("words", "said", "told"),
+    [
+        (250, {}, True),
+        (250, {"load_duration": 800 * MS}, False),
+        (1_000, {"prompt_eval_count": 1_200}, False),
+    ],
+)
+def test_nothing_is_inferred_of_a_prompt_behind_a_load_nor_of_one_that_was_cut(
+    words: int, said: dict[str, object], told: bool
+) -> None:
+    answer = {"message": {"content": "ok"}, "done": True, "prompt_eval_count": 500}
+    answers: list[dict[str, object]] = [{**answer, "prompt_eval_duration": ms * MS} for ms in (510, 11) * 6]
+    asked = [f"{number // 2 + 100} " * 250 for number in range(12)]
+    last = {**answers[0], **said}
+    found = audited([*answers, last], [*asked, "200 " * words], after_ms=2_000)
+    assert found[-2].inferred is not None
+    assert (found[-1].inferred is not None) is told
+    assert found[-1].infinite is not None
 
 
 def loading(load_ms: int, reason: str = "stop") -> dict[str, object]:
@@ -337,7 +364,7 @@ def loading(load_ms: int, reason: str = "stop") -> dict[str, object]:
 
 @pytest.mark.parametrize("reason", ["stop", "load"])
 def test_where_the_engine_loaded_the_model_nothing_was_cached(reason: str) -> None:
-    found = audited([loading(800), loading(1), loading(800, reason), loading(1)], after_ms=2_000)
+    found = audited([loading(800), loading(1), loading(800, reason), loading(1)], ["hi"] * 4, after_ms=2_000)
     hits = [dict(verdict.bins).get("hit", 0) for verdict in found]
     assert hits[0] == hits[2] == 0
     assert hits[1] == hits[3] == found[1].tokens - 1
@@ -345,7 +372,7 @@ def test_where_the_engine_loaded_the_model_nothing_was_cached(reason: str) -> No
 
 
 def test_a_load_that_our_clock_contradicts_is_none() -> None:
-    found = audited([loading(1), loading(1_900)], after_ms=1_000)
+    found = audited([loading(1), loading(1_900)], ["hi"] * 2, after_ms=1_000)
     assert dict(found[1].bins)["hit"] == found[1].tokens - 1
 
 

@@ -3,7 +3,7 @@
 A prompt of which `fresh` tokens are computed takes about as long as the quickest prompt seen, which computed one, and b
 for each more. Prompts whose text was mostly never seen lie on a line, if the engine has not met them elsewhere, and
 prompts that were cached far below it: b is the cost of a token among those near the line (a low quantile, for
-contention only adds). The estimate is inferred, and says so with an interval.
+contention only adds). The estimate is inferred, and says so with an interval, wider the fewer cold prompts were seen.
 """
 
 from collections import deque
@@ -30,6 +30,9 @@ COLD = 0.5
 LOW, USUAL, HIGH = 0.05, 0.15, 0.9
 """Quantiles of the cold prompts' cost: for the upper bound, the estimate, and the lower bound of what was computed."""
 
+FEW = 2.0
+"""Over the number of cold prompts: the part of itself by which such a quantile may be missed, for the bounds."""
+
 
 class PrefillTimes:
     """The prefill times of one model on one engine."""
@@ -52,12 +55,15 @@ class PrefillTimes:
         if len(self._seen) < FIRST or not costs or costs[-1] <= 0:
             return None
         cold = [cost for cost in costs if cost >= COLD * _quantile(costs, TOP)]
+        few = 1 + FEW / len(cold)
 
-        def estimate(quantile: float) -> int:
-            fresh = 1 + (prefill_ns - quickest) / _quantile(cold, quantile)
+        def estimate(cost: float) -> int:
+            fresh = 1 + (prefill_ns - quickest) / cost
             return round(max(0.0, min(tokens - 1.0, tokens - fresh)))
 
-        return Inferred(estimate(USUAL), min(estimate(LOW), estimate(USUAL)), max(estimate(HIGH), estimate(USUAL)))
+        usual = estimate(_quantile(cold, USUAL))
+        low, high = estimate(_quantile(cold, LOW) / few), estimate(_quantile(cold, HIGH) * few)
+        return Inferred(usual, min(low, usual), max(high, usual))
 
 
 def _quantile(values: list[float], share: float) -> float:

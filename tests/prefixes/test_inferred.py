@@ -56,8 +56,21 @@ def test_a_cold_prompt_has_nothing_cached_and_a_repeated_one_all_but_its_last_to
     for _ in range(FIRST):
         times.add(500, 510_000_000)
         times.add(500, 11_000_000)
-    assert times.cached(500, 510_000_000) == Inferred(0, 0, 0)
+    cold = times.cached(500, 510_000_000)
+    assert cold == Inferred(0, 0, cold.high)
     assert times.cached(500, 11_000_000) == Inferred(499, 499, 499)
+
+
+def test_few_cold_prompts_tell_little():
+    times, widths = PrefillTimes(), []
+    for number in range(40):
+        times.add(*((500, 510_000_000) if number % 4 == 0 else (500, 11_000_000, 499)))
+        if (found := times.cached(500, 260_000_000)) is not None:
+            widths.append(found.high - found.low)
+            assert found.low <= 250 <= found.high
+    assert len(widths) == 40 - (FIRST - 1)
+    assert widths[0] > 200
+    assert widths[-1] < widths[0] / 2
 
 
 def test_what_makes_no_sense_is_no_sample():
