@@ -16,9 +16,9 @@ from proxy.flaws import Flaw, Unfit
 from proxy.grammar import split_address
 
 PLAIN = {
-    **{"int": "a whole number", "float": "a number", "str": "text", "bool": "true or false", "null": "nothing"},
-    **{"array": "a list", "object": "a table", "date": "a date", "time": "a time", "datetime": "a moment"},
-}
+    "int": "a whole number", "float": "a number", "str": "text", "bool": "true or false", "null": "nothing",
+    "array": "a list", "object": "a table", "date": "a date", "time": "a time", "datetime": "a moment",
+}  # fmt: skip
 """Types, as msgspec names them and as people do."""
 
 NEAR = 0.65
@@ -94,7 +94,7 @@ def _built(kind: type[S], values: dict[str, Any], needed: set[str], path: str, a
 
 def _value(kind: Any, given: Any, path: str, at: str, flaws: list[Flaw]) -> Any:
     """None where it cannot stand, or is nothing."""
-    item = get_args(kind)[0] if get_origin(kind) is tuple else None
+    item = _item(kind)
     try:
         if _is_section(kind):
             return _section(kind, msgspec.convert(given, dict[str, Any]), f"{path}.", at, flaws)
@@ -125,7 +125,7 @@ def _wrong(message: str, kind: Any) -> str:
     """msgspec's message in words of the file; what may be left out is not written as null."""
     what = message.partition(" - at `$")[0]
     if what.startswith("Invalid enum value"):
-        choices = get_args(get_args(kind)[0] if get_origin(kind) is tuple else kind)
+        choices = get_args(_item(kind) or kind)
         return f"{what.removeprefix('Invalid enum value ')} is none of {', '.join(choices)}"
     if wanted := re.match(r"Expected `(.+)`, got `(.+)`", what):
         return f"{_plain(wanted[1])} is expected, and this is {_plain(wanted[2])}"
@@ -139,7 +139,7 @@ def _plain(kinds: str) -> str:
 def _names(section: type[Section], path: str = "") -> Iterator[str]:
     """Every dotted key, those inside lists of tables too."""
     for key, kind in schema(section, path):
-        item = get_args(kind)[0] if get_origin(kind) is tuple else None
+        item = _item(kind)
         if _is_section(item):
             yield from _names(item, f"{key}.")
         else:
@@ -149,9 +149,13 @@ def _names(section: type[Section], path: str = "") -> Iterator[str]:
 def _tables() -> Iterator[str]:
     """The tables of a file, and its lists of tables."""
     for field in msgspec.structs.fields(Settings):
-        item = get_args(field.type)[0] if get_origin(field.type) is tuple else field.type
-        if _is_section(item):
+        if _is_section(_item(field.type) or field.type):
             yield field.name
+
+
+def _item(kind: Any) -> Any:
+    """What a list of this type has; None: it is none."""
+    return get_args(kind)[0] if get_origin(kind) is tuple else None
 
 
 def _is_section(kind: Any) -> TypeGuard[type[Section]]:

@@ -36,9 +36,9 @@ class Client:
         self.method: str = scope["method"]
         self.headers: Headers = scope["headers"]
         self._fields = dict(reversed(self.headers))  # the first of a name stays
-        self._offered: dict[str, Callable[..., Any]] = scope.get("extensions") or {}
+        self._offered: dict[str, Any] = scope.get("extensions") or {}
         self.path: str = scope["path"]
-        self.target: bytes = _target(scope)
+        self.target: bytes = _target(scope, self._offered.get("phasegate.target"))
         self.room: Callable[[], Writer | None] = self.extension("phasegate.room") or _no_room
         """What writes a piece of the body at once; None where `send` may wait: always, if the server does not tell."""
         self.gone = False
@@ -141,7 +141,8 @@ class Client:
 
     def extension(self, name: str) -> Callable[..., Any] | None:
         """What the listener offers under this name."""
-        return self._offered.get(name)
+        offered: Callable[..., Any] | None = self._offered.get(name)
+        return offered
 
 
 class Watch:
@@ -183,8 +184,7 @@ def _no_room() -> None:
     """A server that does not say when the client must be waited for."""
 
 
-def _target(scope: Scope) -> bytes:
-    exact = scope.get("extensions", {}).get("phasegate.target")
+def _target(scope: Scope, exact: Any) -> bytes:
     if exact is not None:
         return bytes(exact)
     path: bytes = scope.get("raw_path") or scope["path"].encode()

@@ -32,9 +32,5 @@ class ConfigError(Exception):
         super().__init__("; ".join(map(str, flaws)))
 
 
-class Unfit(ValueError):
+class Unfit(ConfigError, ValueError):
     """Values that cannot stand together in one section; the flaws have keys of that section."""
-
-    def __init__(self, *flaws: Flaw) -> None:
-        self.flaws = flaws
-        super().__init__("; ".join(map(str, flaws)))

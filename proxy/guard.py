@@ -22,29 +22,15 @@ NOT_COMPLETE = "the answer was not complete within {:g} s (timeouts.total_s)"
 class Guard:
     """Cancels one task, at most once, with a reason.
 
-    One timer serves all limits. It looks at the earliest of them, and no later one moves it: most limits are met, and
-    to set a timer for each costs more than to look once more.
+    One timer serves all limits: it looks at the earliest of them, and no later one moves it.
     """
 
     # State: the task, the reason once there is one, the timer and the nanosecond at which it looks, the limits in force
     # (0: none), when the other side was last heard (after a head without a body byte, a moment to come), whether the
     # head is awaited, and whether it is the client that is waited for: to read, or to go on with its body.
     __slots__ = (
-        "_awaited",
-        "_first_s",
-        "_first_until_ns",
-        "_idle_s",
-        "_looks_ns",
-        "_loop",
-        "_receiving",
-        "_task",
-        "_timer",
-        "_total_s",
-        "_total_until_ns",
-        "heard_ns",
-        "now_ns",
-        "reason",
-        "sending",
+        "_awaited", "_first_s", "_first_until_ns", "_idle_s", "_looks_ns", "_loop", "_receiving", "_task",
+        "_timer", "_total_s", "_total_until_ns", "heard_ns", "now_ns", "reason", "sending",
     )  # fmt: skip
 
     def __init__(self, now_ns: Callable[[], int]) -> None:

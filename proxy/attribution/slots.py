@@ -43,8 +43,8 @@ def part(evidence: Evidence, residual_ns: int, before_ns: int = 0, tokens: int =
     queue = 0
     if evidence.ahead >= (evidence.slots or 1):
         queue = min(residual_ns, max(evidence.contended_ns - before_ns, 0))
-    rest, length_ns = residual_ns - queue, tokens * TOKEN_NS
-    if rest > LONGEST_NS + length_ns and not cut:
+    rest = residual_ns - queue
+    if rest > LONGEST_NS + tokens * TOKEN_NS and not cut:
         return Residual(queue, 0, klass, strange_ns=rest)
     return Residual(queue, rest, klass, rest if rest > usual_ns(tokens) else 0)
 
