@@ -1,4 +1,5 @@
 import json
+import random
 
 import pytest
 
@@ -447,3 +448,43 @@ def test_one_long_line_behind_a_changing_start_is_a_text_that_breaks_and_not_a_n
     bins = dict(settled.bins)
     assert bins["text_break"] > 0.9 * len(rules)
     assert bins["compulsory"] < 0.1 * len(rules)
+
+
+def settled_at_random(draw, texts, kind):
+    """Settled verdicts of exchanges in any order, with what the engine said, and loads between."""
+    audit = Audit(texts, cache_of(kind, texts, draw.choice([None, 4]), draw.choice([None, 64]), draw.choice([1, 3])))
+    said, running = [" ".join(draw.choices("abcdefgh", k=size)) for size in (3, 20, 90)], []
+    for step in range(60):
+        if draw.random() < 0.5 or not running:
+            asked = facts(
+                draw.choice([chat(("system", draw.choice(said)), ("user", draw.choice(said))), raw(draw.choice(said))]),
+                draw.choice("mn"),
+            )
+            expected = audit.predict(str(step), asked, 0)
+            assert 0 <= expected.expected <= expected.tokens
+            audit.dispatched(str(step), asked, 1)
+            running.append((str(step), expected.tokens))
+            continue
+        id, ours = running.pop(draw.randrange(len(running)))
+        whole = max(1, ours + draw.choice([0, draw.randrange(-9, 40), draw.randrange(-200, 900)]))
+        used = draw.choice([None, usage(whole), usage(whole, draw.randrange(whole + 1))])
+        loaded_s = float(step) if draw.random() < 0.3 else None
+        yield used, audit.ended(id, Said(draw.choice(said)), used, (), loaded_s)
+
+
+@pytest.mark.parametrize("kind", ["ollama", "llamacpp", "vllm", "sglang"])
+def test_whatever_comes_every_figure_is_a_part_of_the_prompt_that_the_engine_read(texts, kind):
+    kept = 0
+    for seed in range(60):
+        for used, verdict in settled_at_random(random.Random(seed), texts, kind):
+            bins = dict(verdict.bins)
+            assert used is None or verdict.tokens == used.prompt_tokens
+            if verdict.infinite is None:
+                assert (bins, verdict.expected) == ({}, None)
+                continue
+            kept += 1
+            assert min(bins.values()) >= 0
+            assert sum(bins.values()) == verdict.tokens
+            assert max(verdict.expected, verdict.infinite, verdict.attainable or 0) <= verdict.tokens
+            assert used is None or used.cached_tokens is None or bins["hit"] == used.cached_tokens
+    assert kept > 500
