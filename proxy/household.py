@@ -26,6 +26,7 @@ from proxy.wire.caps import cap_output
 from proxy.wire.dialects import reader_for
 from proxy.wire.framing import framing_for, media_type, streams
 from proxy.wire.listening import PromptIds
+from proxy.wire.pieces import texts_of
 from proxy.wire.request import read_facts
 from proxy.wire.routes import Route, classify
 
@@ -117,7 +118,7 @@ class Household:
         encoding = _header(answer.headers, b"content-encoding")
         hear = hearing.hear if facts.prompt is not None else None
         hold = 1 if self._editing.timing else HELD_READS  # what a stream's end tells its client must be known by then
-        tap = Tap(recorder, framing, reader, encoding, hear, hold=hold)
+        tap = Tap(recorder, framing, reader, encoding, hear, hold=hold, texts=texts_of(framing, reader))
         edit = self._editing.filter(request.asked, answer.status, content_type, encoding, facts, recorder)
         return Passage(tap, streams(content_type), edit)
 

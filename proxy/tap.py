@@ -4,7 +4,7 @@ Rules: it never changes, delays or fails a response. What it cannot read costs a
 unreadable, and where nothing more can be read it goes blind and says why.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol
 
 from proxy.events import Event, Frame, Said
@@ -26,8 +26,11 @@ PROMPT_LIMIT = 2 * 1024 * 1024
 """Bytes of a prompt's token ids as JSON: twice what 131,072 of them take."""
 
 HELD_READS = 32
-"""Reads that wait to be looked at, once the first token was seen. At a stream's pace the processor has forgotten this
+"""Reads that wait to be looked at, once the second token was seen. At a stream's pace the processor has forgotten this
 code between two events: those looked at in a row cost a third of those looked at one by one."""
+
+ROW = 16
+"""Of those, reads that are looked at as one, where each is a piece of text."""
 
 HELD_BYTES = 64 * 1024
 """Bytes that may wait so: one full read of a socket."""
@@ -77,10 +80,15 @@ class Reader(Protocol):
         ...
 
 
+Texts = Callable[[Sequence[bytes]], Sequence[str]]
+"""Reads to the text of each, empty for reasoning, where each is one event that says no more than a piece of choice 0's
+answer; else to nothing, and then nothing has changed. `wire.pieces` has it."""
+
+
 class Tap:
     """Reads an answer beside its relaying: inflate, frame, read, tell the recorder.
 
-    `hear` is given all events with answer text or its token ids; the tap keeps none of them. From the first token on
+    `hear` is given all events with answer text or its token ids; the tap keeps none of them. From the second token on
     as many reads as `hold` says wait until they are looked at together: `catch_up` comes before a look at what the
     recorder knows. What is more than a turn of the loop has time for is left, `behind` says so, and `go_on` goes on.
     """
@@ -88,8 +96,8 @@ class Tap:
     # State: why it is blind (None: it is not), whether the body has ended in due form, the reads that wait with their
     # stamps, how many bytes more may, the looking that is not done, and the parts' own states.
     __slots__ = (
-        "_closed", "_framing", "_hear", "_held", "_hold", "_inflate", "_reader", "_recorder", "_room", "_work",
-        "behind", "bite", "blind",
+        "_closed", "_framing", "_hear", "_held", "_hold", "_inflate", "_reader", "_recorder", "_room", "_texts",
+        "_work", "behind", "bite", "blind",
     )  # fmt: skip
 
     def __init__(
@@ -101,6 +109,7 @@ class Tap:
         hear: Callable[[Event], None] | None = None,
         inflated_limit: int = INFLATED_LIMIT,
         hold: int = HELD_READS,
+        texts: Texts | None = None,
     ) -> None:
         self._recorder = recorder
         self._framing = framing
@@ -108,6 +117,7 @@ class Tap:
         self._hear = hear
         self._closed = False
         self._hold = hold
+        self._texts = texts
         self._held: list[tuple[int, bytes | None]] = []
         self._room = HELD_BYTES
         self._work: Iterator[bool] = iter(())
@@ -127,7 +137,7 @@ class Tap:
         """A copy of one socket read, stamped `t`. Never raises over what is in it."""
         self._held.append((t, data))
         self._room -= len(data)
-        if self._recorder.first_token_ns is None or self._room < 0 or len(self._held) >= self._hold:
+        if self._recorder.token_events < 2 or self._room < 0 or len(self._held) >= self._hold:
             self.go_on()
 
     def close(self, t: int) -> None:
@@ -159,25 +169,41 @@ class Tap:
         """Looks at what waits; True where a slice is over."""
         held, self._held, self._room = self._held, [], HELD_BYTES
         spent = 0
-        for t, data in held:
+        for at in range(0, len(held), ROW):
+            for work in self._work_of(held[at : at + ROW]):
+                spent += work
+                if spent > SLICE:
+                    yield True
+                    spent = 0
+
+    def _work_of(self, row: list[tuple[int, bytes | None]]) -> Iterator[int]:
+        """Looks at some reads; yields how much work that is as it goes."""
+        if self._texts is not None and len(row) > 1 and self.blind is None and self._in_a_row(self._texts, row):
+            yield sum([len(data or b"") for _, data in row]) // 8
+            return
+        for t, data in row:
             if self.blind is not None:
                 return
             try:
                 if data is not None and len(data) <= self.bite and data.count(b"\n") <= FEW:  # the usual read
-                    spent += len(data) // 8 + self._read(t, self._framing.feed(data))
+                    yield len(data) // 8 + self._read(t, self._framing.feed(data))
                 else:
                     for size, frames in self._bites(data):
-                        spent += FRAME + size // 4 + self._read(t, frames)
-                        if spent > SLICE:
-                            yield True
-                            spent = 0
+                        yield FRAME + size // 4 + self._read(t, frames)
             except (*UNSOUND, *FAULTS) as fault:
                 self._give_up(t, fault)
             if self._framing.overflowed:
                 self.blind = OVERFLOWED
-            if spent > SLICE:
-                yield True
-                spent = 0
+
+    def _in_a_row(self, texts_of: Texts, row: list[tuple[int, bytes | None]]) -> bool:
+        """Whether each of these reads is a piece of the answer and nothing else; then they are told together."""
+        texts = texts_of([data or b"" for _, data in row])
+        text = "".join(texts)
+        if not texts or not self._recorder.pieces([t for t, _ in row], text):
+            return False
+        if self._hear is not None and text:
+            self._hear(Event((0,), text=text))
+        return True
 
     def _bites(self, data: bytes | None) -> Iterator[tuple[int, list[Frame]]]:
         """The frames of one read, or of the end, a few at a time, with the bytes that were taken for them."""

@@ -5,6 +5,8 @@ not in its state's row raises `IllegalInput` and changes nothing. Memory is boun
 """
 
 from array import array
+from collections.abc import Sequence
+from operator import sub
 
 from proxy.events import MOST_CHOICES, Event
 from proxy.gaps import EXACT_GAPS, Series, pack_stamps
@@ -169,7 +171,7 @@ class Recorder:
                     self._series[choice] = Series(at)
             waiting = self._waiting
             waiting.append(at)
-            if len(waiting) == _BATCH:
+            if len(waiting) >= _BATCH:
                 self._fold()
         elif role and self._role is None:
             self._role = t - self._arrived
@@ -186,6 +188,24 @@ class Recorder:
                 self.finished.add(choice)
             if choice == 0:
                 self.finish = reason
+
+    def pieces(self, stamps: Sequence[int], text: str) -> bool:
+        """One event with a piece of choice 0 at each of these moments; `text` is what they answer, together: where it
+        is empty all of them reason. False, and nothing has changed, where they must be told one by one: the first
+        events of an answer are more than that."""
+        series = self._series.get(0)
+        if series is None or (text and self._first_answer is None) or self.token_events < 2:
+            return False
+        self._row = self._row["event"]
+        ats = [t - self._arrived for t in stamps]
+        self._events += len(ats)
+        self.token_events += len(ats)
+        series.recent.extend(map(sub, ats, [series.last, *ats]))
+        self._last_token = series.last = ats[-1]
+        self._waiting.extend(ats)
+        if len(self._waiting) >= _BATCH:
+            self._fold()
+        return True
 
     def unreadable(self, t: int) -> None:
         """A frame that the reader could not read: a number may be missing, the response is whole."""

@@ -589,21 +589,22 @@ def test_a_bug_in_a_room_costs_one_exchange_and_is_logged_without_its_text(room:
     assert house.leftovers() == []
 
 
-class Once:
-    """Reads one event, and is broken then."""
+class Twice:
+    """Reads two events, and is broken then."""
 
     def __init__(self, reader: Any) -> None:
         self._reader: Any = reader
+        self._left = 2
 
     def read(self, frame: Any) -> Any:
-        reader, self._reader = self._reader, None
-        if reader is None:
+        self._left -= 1
+        if self._left < 0:
             raise RuntimeError(SECRET)
-        return reader.read(frame)
+        return self._reader.read(frame)
 
 
 def asked_with_a_bug(script: Script, **more: Any) -> tuple[House, list[Any]]:
-    """One request whose answer's second event strikes a bug of ours, and what the log says."""
+    """One request whose answer's third event strikes a bug of ours, and what the log says."""
 
     async def main(loop: VirtualLoop) -> House:
         house = House(loop, script)
@@ -611,7 +612,7 @@ def asked_with_a_bug(script: Script, **more: Any) -> tuple[House, list[Any]]:
 
         def tap(*args: Any) -> Any:
             passage = rooms.tap(*args)
-            passage.tap._reader = Once(passage.tap._reader)  # type: ignore[assignment]
+            passage.tap._reader = Twice(passage.tap._reader)  # type: ignore[assignment]
             return passage
 
         async def app(scope: Any, receive: Any, send: Any) -> None:
@@ -626,13 +627,15 @@ def asked_with_a_bug(script: Script, **more: Any) -> tuple[House, list[Any]]:
 
 
 def test_a_bug_in_reading_what_was_held_when_the_engine_broke_off_costs_no_record() -> None:
-    house, _ = asked_with_a_bug(stream((100, chunk("a")), (110, chunk("b")), ending="close", end_ns=200 * MS))
+    answer = stream((100, chunk("a")), (105, chunk("b")), (110, chunk("c")), ending="close", end_ns=200 * MS)
+    house, _ = asked_with_a_bug(answer)
     assert [record.error for record in house.records] == ["RuntimeError"]
     assert house.leftovers() == []
 
 
 def test_a_bug_in_reading_what_was_held_when_the_client_leaves_lets_the_engine_go() -> None:
-    house, logs = asked_with_a_bug(stream((100, chunk("a")), (110, chunk("b")), (9_000, DONE)), leaves_ns=200 * MS)
+    answer = stream((100, chunk("a")), (105, chunk("b")), (110, chunk("c")), (9_000, DONE))
+    house, logs = asked_with_a_bug(answer, leaves_ns=200 * MS)
     assert [entry["event"] for entry in logs] == ["proxy_fault"]
     (record,) = house.records
     assert (record.outcome, record.timeline.total_ns) == (Outcome.CLIENT_GONE, 200 * MS)

@@ -197,3 +197,36 @@ def test_times_count_from_the_bodys_arrival() -> None:
     recorder.arrived(2.0, 150, 9)
     line = recorder.end(175)
     assert (line.at_s, line.total_ns, line.bytes_in) == (2.0, 25, 9)
+
+
+@pytest.mark.parametrize("row", [1, 7, 16, 300])
+def test_pieces_told_in_rows_are_told_one_by_one(row: int) -> None:
+    """Over every fold, the last stamp that is kept and the last gap that is exact."""
+    for number in (EXACT_GAPS - 1, EXACT_GAPS + 3, STAMPS + 999):
+        times = [3 * MS + at * at % 977 * 1000 + at * MS for at in range(number)]
+        together, alone = answering(), answering()
+        for at, t in enumerate(times):
+            alone.event(t, TOKEN)
+            if at < 2:
+                together.event(t, TOKEN)
+        for at in range(2, number, row):
+            assert together.pieces(times[at : at + row], "x")
+        assert together.end(9999 * MS) == alone.end(9999 * MS)
+
+
+def test_the_first_events_of_an_answer_are_told_by_themselves() -> None:
+    recorder = answering()
+    assert not recorder.pieces([10 * MS, 20 * MS], "x")
+    recorder.event(30 * MS, Event(tokens=(0,), reasoning=True, counted=3))
+    assert not recorder.pieces([40 * MS], "")
+    recorder.event(50 * MS, Event(tokens=(0,), reasoning=True))
+    assert not recorder.pieces([60 * MS], "x")
+    assert recorder.pieces([70 * MS, 80 * MS], "")
+    recorder.event(90 * MS, TOKEN)
+    assert recorder.pieces([100 * MS], "x")
+    line = recorder.end(200 * MS)
+    assert (line.token_events, line.first_token_ns, line.first_answer_ns) == (6, 30 * MS, 90 * MS)
+    other = answering()
+    for t in (10, 20, 30):
+        other.event(t * MS, Event(tokens=(1,), text="x"))
+    assert not other.pieces([40 * MS], "x")  # choice 0 has not spoken

@@ -11,7 +11,7 @@ from proxy.crowds import crowd
 
 S = TypeVar("S", bound=msgspec.Struct)
 
-_REFUSED = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+REFUSED = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 PIECE = 1024 * 1024
@@ -52,7 +52,7 @@ def loads(data: bytes) -> Any:
     """
     try:
         return msgspec.json.decode(data)
-    except _REFUSED:
+    except REFUSED:
         pass
     try:
         text = _mended(data)
@@ -115,7 +115,7 @@ class Shape(Generic[S]):
             raise Unreadable("crowded")
         try:
             return self._decode(data)
-        except _REFUSED:
+        except REFUSED:
             return self.of(loads(data))
 
     def of(self, value: object) -> S:

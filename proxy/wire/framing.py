@@ -10,7 +10,7 @@ relaying: from then on a machine says nothing and `overflowed` is true.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
 from proxy.events import Frame
@@ -81,6 +81,21 @@ class Sse:
             return [tuple.__new__(Frame, (data[6:-2], b""))]
         return self._feed(data)
 
+    def lines(self, reads: Sequence[bytes]) -> bytes:
+        """The data of these reads, a line each, where each read is one usual event that ends as an object; else none.
+
+        So no JSON value spans two lines: `}` and a line end are followed by a comma or a bracket in it.
+        """
+        whole, number = b"".join(reads), len(reads)
+        if not (self._usual and self._started) or len(whole) > self._limit or _CR in whole:
+            return b""
+        # All line ends stand at the end of a read: there is none in the data.
+        if whole.count(b"\n") != 2 * number or [read[-3:] for read in reads].count(b"}\n\n") != number:
+            return b""
+        if whole[:6] != b"data: " or whole.count(b"\n\ndata: ") != number - 1:
+            return b""
+        return whole[6:-2].replace(b"\n\ndata: ", b"\n")
+
     def close(self) -> Iterable[list[Frame]]:
         """The event that was still open."""
         return () if self.overflowed else (self._frames([self._blocks.close()]),)
@@ -138,6 +153,14 @@ class Ndjson:
         lines = (bytes(self._open) + head).split(b"\n")
         self._open.clear()
         return self._hold(rest, lines)
+
+    def lines(self, reads: Sequence[bytes]) -> bytes:
+        """These reads, where each is one usual line that ends as an object; else none. So no JSON value spans two."""
+        whole, number = b"".join(reads), len(reads)
+        if self._open or self.overflowed or len(whole) > self._limit:
+            return b""
+        alone = whole.count(b"\n") == number and [read[-2:] for read in reads].count(b"}\n") == number
+        return whole if alone else b""
 
     def close(self) -> Iterable[list[Frame]]:
         """The line that was still open."""

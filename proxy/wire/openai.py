@@ -4,7 +4,8 @@ Usage may ride on any chunk, also one that has a choice. Reasoning comes as `rea
 `thinking`. vLLM's `metrics`, llama.cpp's `timings` and SGLang's `meta_info` are read where they stand.
 """
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Literal
 
 import msgspec
 
@@ -12,7 +13,7 @@ from proxy.errors import ProxyError
 from proxy.events import MOST_CHOICES, NOTHING, Event, Frame
 from proxy.records import EngineReport, Prompt, RequestFacts, Usage
 from proxy.wire.counting import RunningCount
-from proxy.wire.decoding import DONE, Shape
+from proxy.wire.decoding import DONE, REFUSED, Shape
 from proxy.wire.fields import choice_count, first_given, items, mapping, output_limit, text
 from proxy.wire.prompts import EMBEDDED, chat_prompt, pair_prompt, raw_prompt
 from proxy.wire.reports import (
@@ -77,7 +78,47 @@ class Chunk(msgspec.Struct, gc=False):
     message: Any = None
 
 
+class Written(msgspec.Struct, gc=False, frozen=True):
+    """A delta with text or reasoning alone."""
+
+    content: str | None = None
+    reasoning: str | None = None
+    reasoning_content: str | None = None
+    thinking: str | None = None
+    tool_calls: None = None
+    function_call: None = None
+
+
+class Saying(msgspec.Struct, gc=False):
+    """Choice 0 with such a delta, or with text of its own."""
+
+    delta: Written = Written()
+    text: str | None = None
+    index: Literal[0] | None = 0
+    finish_reason: Literal[""] | None = None
+    token_ids: None = None
+    logprobs: None = None
+    meta_info: None = None
+
+    def piece(self) -> str | None:
+        """Its answer text; empty: reasoning; None: neither."""
+        delta = self.delta
+        thought = delta.reasoning_content or delta.reasoning or delta.thinking
+        return delta.content or self.text or ("" if thought else None)
+
+
+class Piece(msgspec.Struct, gc=False):
+    """A chunk that says no more than that."""
+
+    choices: tuple[Saying]
+    usage: None = None
+    metrics: None = None
+    timings: None = None
+    error: None = None
+
+
 _CHUNK = Shape(Chunk)
+_PIECES = msgspec.json.Decoder(Piece).decode_lines
 _BRACE = ord("{")
 _GENERATES = frozenset({"chat", "completion"})
 
@@ -201,6 +242,15 @@ class OpenAi:
         if chunk.error or (chunk.message and not chunk.choices) or frame.name == b"error":
             return Event(error=complaint(chunk.error))
         return self._event(chunk)
+
+    def pieces(self, lines: bytes) -> Sequence[str | None]:
+        """Of chunks that say no more than a piece of choice 0 its text, empty for reasoning; else none."""
+        if not self._usual:
+            return ()
+        try:
+            return [chunk.choices[0].piece() for chunk in _PIECES(lines)]
+        except REFUSED:
+            return ()
 
     def complete(self) -> bool:
         """[DONE], or a finish reason for every choice; an answer that is no stream of tokens needs neither."""

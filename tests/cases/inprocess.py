@@ -6,7 +6,7 @@ import dataclasses
 import io
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
@@ -52,12 +52,18 @@ class _Listening(Recorder):
         self._heard = heard
 
     @property
-    def first_token_ns(self) -> int | None:  # type: ignore[override]
-        return self._recorder.first_token_ns
+    def token_events(self) -> int:  # type: ignore[override]
+        return self._recorder.token_events
 
     def event(self, t: int, event: Event) -> None:
         self._heard.event(t, event)
         self._recorder.event(t, event)
+
+    def pieces(self, stamps: Sequence[int], text: str) -> bool:
+        told = self._recorder.pieces(stamps, text)
+        if told:
+            self._heard.pieces(stamps, text)
+        return told
 
     def unreadable(self, t: int) -> None:
         self._recorder.unreadable(t)

@@ -6,7 +6,7 @@ This file, `inprocess` and `shipped` are the only ones of this package that name
 import functools
 import itertools
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -152,6 +152,10 @@ class Heard:
         for choice, reason in event.finish:
             if choice == 0:
                 self.finish = reason
+
+    def pieces(self, stamps: Sequence[int], text: str) -> None:
+        self.text.append(text)
+        self.stamps.setdefault(0, []).extend(stamps)
 
 
 def said(record: RequestRecord, heard: Heard) -> dict[str, Any]:
