@@ -25,6 +25,7 @@ behind it families, each of which uses, in its own line, itself alone: families 
     shells      client counting guard head idle interpreter line pulse reading relay transport | exporters
     office      | office
     life        auditing editing endings exchange fleet household lookout parting parts passing rooms servertiming
+                together
     root        app
     commands    | cli
     start       __main__
@@ -34,7 +35,7 @@ Libraries, and the only places that name them. What stands nowhere here is the s
     aiohappyeyeballs    transport
     click               cli
     httptools           cli line
-    httpx               app fleet office.main relay transport
+    httpx               app fleet office.main relay together transport
     msgspec             assembling cli config exporters memory office policy tokens wire
     prometheus_client   exporters.prometheus
     rich                cli

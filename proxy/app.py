@@ -28,7 +28,7 @@ from proxy.counting import Furniture
 from proxy.editing import askings
 from proxy.errors import Draining
 from proxy.exchange import Exchange
-from proxy.fleet import Engine, Fleet, Together
+from proxy.fleet import Engine, Fleet
 from proxy.household import Household
 from proxy.lookout import Lookout, look
 from proxy.memory import keep, recall, spell
@@ -36,6 +36,7 @@ from proxy.messages import EngineState, Message, Pulse
 from proxy.parting import ASK_S, Parting
 from proxy.policy import reloaded, rules, tenants
 from proxy.relay import Relay
+from proxy.together import Together
 from proxy.tokens.exact import Question
 from proxy.wire.caps import heeds
 

@@ -16,19 +16,13 @@ from proxy.engines.fingerprint import LOADS, Fingerprint
 from proxy.engines.inflight import InFlight
 from proxy.engines.runners import Runners
 from proxy.errors import EngineUnreachable, ProxyError, UnknownModel
-from proxy.headers import KEYS, REQUEST_ID, Pair
-from proxy.lists import merge
+from proxy.headers import Pair
 from proxy.parts import Audit, Desk, Door
 from proxy.records import EngineReport, Evidence, PrefixVerdict, RequestFacts
 from proxy.relay import Answer, Body, Relay
 
-ASKING = (REQUEST_ID, b"origin")
-"""What engines are told of who asks for a list, beside the key: whose request it is, and for which page."""
-
 FRESH_S = 1.0
 """How old the lists of models may be that say that no engine serves a name."""
-LIST_S = 5.0
-"""How long one engine may take to list its models, before the others are told without it."""
 
 Fetched = tuple[int, list[Pair], bytes]
 """Status, headers and body of a look-up."""
@@ -42,8 +36,9 @@ CacheShape = tuple[int | None, int | None]
 class Engine:
     """One engine and all that is known of it between requests."""
 
-    # State: its parts; what the last look found (`fingerprint`, `epoch`, `answers`), and the digests of models whose
-    # weights are known; whether it bears a splice.
+    # State: its parts; whether it answers, and whether it was gone since it last did; what the last look found
+    # (`fingerprint`, its cache's shape, when it began), in which `epoch`; the digests of models whose weights are
+    # known; whether it bears a splice.
     def __init__(self, upstream: Upstream, relay: Relay, door: Door, desk: Desk, configured: bool = True) -> None:
         self.upstream = upstream
         self.configured = configured
@@ -61,10 +56,12 @@ class Engine:
         self._weighed: dict[str, str] = {}
         self.epoch = 0
         self.answers: bool | None = None
+        self._gone = False
         self.bears_splice = True
         self.on_trouble: Callable[[], None] = lambda: None
         self.on_change: Callable[[Engine], None] = lambda engine: None
         self._shape: CacheShape = (None, None)
+        self._began_s: float | None = None
 
     def __repr__(self) -> str:
         return f"<Engine {self.name} {self.kind}, {len(self.inflight)} in flight>"
@@ -89,14 +86,14 @@ class Engine:
             )
         except ProxyError as error:
             if isinstance(error, EngineUnreachable):
-                self.answers = False  # at once: until somebody has looked, a burst would run into it
+                self._heard(answers=False)  # at once: until somebody has looked, a burst would run into it
             self.on_trouble()
             raise
         if method == "POST" and (answer.status < 500 or (answer.status == LOADS and self.kind == "llamacpp")):
             answers = answer.status < 500  # pages prove nothing: some are there before the model is
             if not (answers and self.answers):
                 self.on_trouble()  # it comes or goes: it may be another one by now
-            self.answers = answers
+            self._heard(answers=answers)
         return answer
 
     async def fetch(
@@ -116,23 +113,49 @@ class Engine:
         block, tokens = self._shape
         return self.upstream.block_size or block, self.upstream.cache_tokens or tokens
 
-    def seen(self, fingerprint: Fingerprint, shape: CacheShape = (None, None)) -> None:
-        """A look at the engine has ended; another one than last time starts a new epoch."""
-        self.answers = fingerprint.answers
+    def seen(
+        self, fingerprint: Fingerprint, shape: CacheShape | None = (None, None), began_s: float | None = None
+    ) -> None:
+        """A look at the engine has ended. Another engine than before, and one that was started anew, begins an epoch.
+
+        `shape`: None where it did not say it now; `began_s`: when its process began, by its own clock, if it says so.
+        """
         if not fingerprint.answers:
-            return
+            self.fingerprint = replace(self.fingerprint, told=frozenset())  # what comes next may tell less
+        elif self.fingerprint.told <= fingerprint.told:  # else a busy one leaves out what it told, and is none other
+            self._found(fingerprint, shape, began_s)
+        self._heard(answers=fingerprint.answers)
+
+    def _found(self, fingerprint: Fingerprint, shape: CacheShape | None, began_s: float | None) -> None:
         if self.upstream.kind != "auto":
             fingerprint = replace(fingerprint, kind=self.upstream.kind)
         new = fingerprint.identity != self.fingerprint.identity
-        if new:
-            self.epoch += 1
-            self.bears_splice = True
-            self.runners.restarted(fingerprint.kind, fingerprint.version, self.upstream.slots or fingerprint.slots)
+        again = began_s is not None and self._began_s not in (None, began_s)
         self.fingerprint = fingerprint
+        self._began_s = began_s or self._began_s
         self.desk.serves(fingerprint.kind)
+        if new:
+            self.bears_splice = True
+        if new or again:
+            self._anew()
+        shape = shape or ((None, None) if new else self._shape)
         if new or shape != self._shape:
             self._shape = shape
             self.on_change(self)
+
+    def _heard(self, *, answers: bool) -> None:
+        """It answers, or does not. One that was gone, and is back, was started anew: in its cache there is nothing."""
+        if answers and self._gone:
+            self._anew()
+        self.answers, self._gone = answers, not answers
+
+    def _anew(self) -> None:
+        self._gone = False
+        self.epoch += 1
+        found = self.fingerprint
+        self.runners.restarted(found.kind, found.version, self.upstream.slots or found.slots)
+        if self.audit is not None:
+            self.audit.restarted()
 
     def unweighed(self) -> Sequence[str]:
         """Models of which it is not known whether they share their weights with another: Ollama's new ones."""
@@ -175,39 +198,6 @@ def waited_ns(report: EngineReport | None) -> int | None:
     if report is None or report.total_ns is None or report.prefill_ns is None or report.decode_ns is None:
         return None
     return max(0, report.total_ns - report.prefill_ns - report.decode_ns)
-
-
-class Together(Engine):
-    """All engines as one, for a list of their models."""
-
-    def __init__(self, engines: Sequence[Engine]) -> None:
-        first = engines[0]
-        super().__init__(Upstream(url=first.upstream.url, name="all"), first.relay, first.door, first.desk)
-        self._engines = engines
-
-    async def call(
-        self, method: str, target: bytes, headers: Sequence[Pair], body: Body, connect_s: float, sent: Sent
-    ) -> Answer:
-        """One list from all that have one, else what the first said instead. Raises EngineUnreachable where none
-        answers. What asks for no list (a browser's preflight) goes to the first engine."""
-        if method not in ("GET", "HEAD"):
-            return await self._engines[0].call(method, target, headers, body, connect_s, sent)
-        also = [pair for pair in headers if pair[0] in KEYS or pair[0] in ASKING]
-        asked = (engine.fetch(target.decode("latin-1"), LIST_S, also) for engine in self._engines)
-        answers = [answer for answer in await asyncio.gather(*asked) if answer is not None]
-        sent()
-        if not answers:
-            raise EngineUnreachable("no engine answers with a list of its models")
-        lists = [answer for answer in answers if answer[0] == 200]
-        status, said, refusal = (lists or answers)[0]
-        whole = merge(each[2] for each in lists) if lists else refusal
-        response = httpx.Response(status, headers=[pair for pair in said if _of_list(pair[0].lower())])
-        return Answer(response, httpx.ByteStream(b"" if method == "HEAD" else whole), self.name)
-
-
-def _of_list(name: bytes) -> bool:
-    """A field that is true of all lists told as one: its length or its tag would not be."""
-    return name in (b"content-type", b"vary", b"www-authenticate") or name.startswith(b"access-control-")
 
 
 class Fleet:

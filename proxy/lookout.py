@@ -2,14 +2,17 @@
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from proxy.engines.fingerprint import PROBES, identify, weights
 from proxy.engines.gauges import read
-from proxy.fleet import CacheShape, Engine, Fleet
+from proxy.fleet import CacheShape, Engine, Fetched, Fleet
 
 PROBE_S = 2.0
-"""How long one look-up may take; an engine in the middle of a long batch answers late (llama.cpp)."""
+"""How long one look-up may take, of an engine that may be gone."""
+PATIENT_S = 10.0
+"""How long of one that answered last time, or says something: in the middle of a long batch (llama.cpp), or of a prompt
+of 100,000 tokens (vLLM), engines answer late."""
 SILENT_S = 2.0
 """Between two looks at an engine that does not answer."""
 STEADY_S = 30.0
@@ -58,20 +61,32 @@ class Lookout:
 
 
 async def look(engine: Engine) -> None:
-    """One look: ask, and tell the engine what it is."""
-    answers = await asyncio.gather(*(engine.fetch(target, PROBE_S) for target in PROBES))
-    found = identify({target: answer for target, answer in zip(PROBES, answers, strict=True) if answer})
-    engine.seen(found, await _shape(engine) if found.kind == "vllm" else (None, None))
+    """One look: ask, and tell the engine what it is. What a busy engine leaves out now is as it was before."""
+    answers = await _asked(engine, PROBES, PROBE_S)
+    late = [target for target in PROBES if target not in answers]
+    if late and (answers or engine.answers):
+        answers |= await _asked(engine, late, PATIENT_S)
+    found = identify(answers)
+    engine.seen(found, *(await _told_by_metrics(engine) if found.kind == "vllm" else ((None, None), None)))
     for model in engine.unweighed():
         shown = await engine.fetch("/api/show", PROBE_S, body=json.dumps({"model": model}).encode())
         if shown is not None and (digest := weights(shown[2])):
             engine.weighed(model, digest)
 
 
-async def _shape(engine: Engine) -> CacheShape:
-    """vLLM's prefix cache: `vllm:cache_config_info` among its metrics. One block stands for none (null_block)."""
+async def _asked(engine: Engine, targets: Sequence[str], timeout_s: float) -> dict[str, Fetched]:
+    """The answers to these look-ups, by target."""
+    answers = await asyncio.gather(*(engine.fetch(target, timeout_s) for target in targets))
+    return {target: answer for target, answer in zip(targets, answers, strict=True) if answer is not None}
+
+
+async def _told_by_metrics(engine: Engine) -> tuple[CacheShape | None, float | None]:
+    """vLLM's prefix cache, and when its process began. One block of the cache stands for none (null_block). None: the
+    page does not come, or does not say."""
     page = await engine.fetch("/metrics", PROBE_S)
-    gauges = read(page[2].decode("utf-8", "replace")) if page is not None and page[0] == 200 else None
-    if gauges is None or gauges.block_size is None:
+    if page is None or page[0] >= 500:
         return None, None
-    return gauges.block_size, gauges.block_size * (gauges.blocks - 1) if gauges.blocks else None
+    gauges = read(page[2].decode("utf-8", "replace") if page[0] == 200 else "")
+    if gauges.block_size is None:
+        return (None, None), gauges.began_s
+    return (gauges.block_size, gauges.block_size * (gauges.blocks - 1) if gauges.blocks else None), gauges.began_s

@@ -103,6 +103,10 @@ class Audit(Protocol):
         """The engine has refused the request: it read no prompt."""
         ...
 
+    def restarted(self) -> None:
+        """The engine was started anew: its cache is empty."""
+        ...
+
     def inferred(self, model: str, tokens: int, prefill_ns: int, known: int) -> Inferred | None:
         """Cached tokens of a prompt that took this long, and of which so many tokens were seen before."""
         ...

@@ -21,9 +21,9 @@ CLOCKS = {"now", "utcnow", "today"}
 def block(heading: str) -> list[list[str]]:
     """The lines of a table of the map, in words."""
     text = (proxy.__doc__ or "").split(f"\n{heading}", 1)[1]
-    table = re.search(r"\n\n((?:    \S.*\n)+)", text)
+    table = re.search(r"\n\n((?: {4,}\S.*\n)+)", text)
     assert table is not None, f"no table under {heading}"
-    return [line.split() for line in table[1].splitlines()]
+    return [row.split() for row in re.sub(r"\n {5,}", " ", table[1]).splitlines()]
 
 
 def layers() -> dict[str, tuple[int, bool]]:

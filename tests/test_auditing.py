@@ -140,6 +140,29 @@ def test_another_engine_behind_the_address_gets_a_fresh_audit() -> None:
     run(main)
 
 
+def test_an_engine_that_was_gone_and_is_back_has_an_empty_cache() -> None:
+    """The first request that it answers was expected to find what is not there any more, and is settled so."""
+    gone = Script(ending="refuse")
+    ends = iter([WHOLE, WHOLE, gone, WHOLE, WHOLE])
+
+    async def main(loop: VirtualLoop) -> list[Finished]:
+        upstream = [{"url": "http://engine.test:8000", "kind": "vllm", "block_size": 16}]
+        house = House(loop, lambda call: next(ends), upstream=upstream)
+        for _ in range(5):
+            await house.ask(simple_request(LONG_PROMPT))
+        return house.records
+
+    first, warm, refused, back, again = (record.prefix for record in run(main))
+    assert first is not None
+    assert warm is not None
+    assert back is not None
+    assert again is not None
+    assert refused is None or refused.bins == ()
+    assert (warm.expected, back.expected, again.expected) == (warm.expected,) * 3 != (0,) * 3
+    assert [dict(verdict.bins)["hit"] for verdict in (first, warm, back, again)] == [0, warm.expected, 0, warm.expected]
+    assert dict(back.bins)["capacity"] == warm.expected
+
+
 def test_replicas_are_known_to_one_another() -> None:
     two = [{"url": f"http://{name}.test:1", "kind": "vllm", "block_size": 16, "models": ["m1"]} for name in "ab"]
     records, _ = asked(2, upstream=two)

@@ -1,9 +1,7 @@
 """Which engine a request goes to, and what is known of each between requests."""
 
 import asyncio
-import json
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from typing import Any, TypeVar
 
 import pytest
@@ -13,12 +11,11 @@ from proxy.errors import EngineUnreachable, UnknownModel
 from proxy.fleet import FRESH_S, Engine, serves, waited_ns
 from proxy.records import EngineReport, RequestFacts
 from proxy.wire.routes import classify
-from tests.support.client import Answer, simple_request
+from tests.support.client import simple_request
 from tests.support.clock import VirtualLoop, run
 from tests.support.house import House
 from tests.support.pages import Pages, ollama, serving, vllm
-from tests.support.script import OK, Call, Read, Script
-from tests.support.streams import JSON
+from tests.support.script import OK, Call, Script
 
 T = TypeVar("T")
 
@@ -248,110 +245,6 @@ def test_where_none_that_were_looked_for_answers_all_count() -> None:
     assert at(dict.fromkeys(SITES), work, configured=False) == 3
 
 
-# --- all engines as one ---
-
-
-def listed(pages: Pages, *, method: str = "GET", header: tuple[tuple[str, str], ...] = (), **settings: Any) -> Any:
-    """Status, body, and the calls that asked for the lists."""
-
-    async def work(house: House) -> Any:
-        before = len(house.engine.calls)
-        request = simple_request(b"", "/v1/models", headers=header)
-        request = type(request)(method, request.target, request.headers)
-        answer = await house.ask(request)
-        return answer, house.engine.calls[before:], house
-
-    return at(pages, work, **settings)
-
-
-def test_lists_of_models_are_told_as_one() -> None:
-    answer, calls, house = listed(SITES)
-    assert (answer.status, [entry["id"] for entry in json.loads(answer.body)["data"]]) == (
-        200, ["a", "b", "c:latest"],
-    )  # fmt: skip
-    assert sorted(call.engine for call in calls) == sorted(SITES)
-    (record,) = house.records
-    assert (record.engine, record.outcome.value) == ("all", "completed")
-
-
-def test_a_silent_engine_is_left_out_of_the_list() -> None:
-    answer, _, _ = listed({**SITES, "one.test:1": None, "two.test:1": {}})
-    assert [entry["id"] for entry in json.loads(answer.body)["data"]] == ["c:latest", "b"]
-
-
-def test_no_list_at_all_is_a_gateways_error() -> None:
-    answer, _, house = listed(dict.fromkeys(SITES))
-    assert (answer.status, house.records[0].outcome.value) == (502, "engine_unreachable")
-
-
-REFUSES = Script(
-    401,
-    (("content-type", "application/json"), ("www-authenticate", "Bearer"), ("content-length", "14")),
-    (Read(0, b'{"error":"no"}'),),
-)
-ALLOWS = Script(204, (("access-control-allow-origin", "*"), ("access-control-allow-headers", "authorization")))
-
-
-def by_method(call: Call) -> Script:
-    return ALLOWS if call.method == "OPTIONS" else REFUSES
-
-
-@pytest.mark.parametrize(("method", "status"), [("GET", 401), ("HEAD", 401), ("OPTIONS", 204)])
-def test_where_no_engine_gives_a_list_the_first_ones_word_is_the_answer(method: str, status: int) -> None:
-    async def main(loop: VirtualLoop) -> tuple[Answer, House]:
-        house = House(loop, by_method, upstream=THREE)
-        asked = simple_request(b"", "/v1/models?all=gr%C3%BC\xdf", headers=(("origin", "http://page.test"),))
-        return await house.ask(replace(asked, method=method)), house
-
-    answer, house = run(main)
-    assert (answer.status, answer.end) == (status, "complete")
-    assert answer.body == (b'{"error":"no"}' if method == "GET" else b"")
-    names = {name for name, _ in answer.headers}
-    assert ("www-authenticate" in names, "access-control-allow-origin" in names) == (status == 401, status == 204)
-    assert {call.target for call in house.calls} == {"/v1/models?all=gr%C3%BC\xdf"}
-    assert {call.header("origin") for call in house.calls} == {"http://page.test"}
-    assert len(house.calls) == (1 if method == "OPTIONS" else len(THREE))
-    assert house.records[0].outcome.value == ("completed" if status == 204 else "engine_rejected")
-
-
-def test_a_page_may_read_a_list_that_each_engine_lets_it_read() -> None:
-    listed = OK.reads[0].data.replace(b"choices", b"data")
-    script = Script(200, (*JSON, ("access-control-allow-origin", "*"), ("etag", "x")), (Read(0, listed),))
-
-    async def main(loop: VirtualLoop) -> Answer:
-        return await House(loop, script, upstream=THREE).ask(simple_request(b"", "/v1/models"))
-
-    headers = dict(run(main).headers)
-    assert (headers["access-control-allow-origin"], "etag" in headers) == ("*", False)
-
-
-def test_a_head_of_the_list_has_no_body() -> None:
-    answer, _, _ = listed(SITES, method="HEAD")
-    assert (answer.status, answer.body) == (200, b"")
-
-
-def test_lists_are_asked_for_with_the_clients_key_or_the_engines_own() -> None:
-    upstream = [{"url": "http://one.test:1"}, {"url": "http://two.test:1", "api_key": "own"}]
-    _, calls, _ = listed(SITES, header=(("authorization", "Bearer theirs"),), upstream=upstream)
-    assert {call.engine: call.header("authorization") for call in calls} == {
-        "one.test:1": "Bearer theirs", "two.test:1": "Bearer own",
-    }  # fmt: skip
-
-
-def test_an_engine_that_is_slow_to_list_holds_nobody_up_for_ever() -> None:
-    def looks(call: Call) -> Script:
-        return Script(ending="stall") if call.engine == "two.test:1" else serving(SITES)(call)
-
-    async def main(loop: VirtualLoop) -> tuple[Any, float]:
-        house = House(loop, site(looks), looks=looks, upstream=THREE)
-        began = loop.time()
-        return await house.ask(simple_request(b"", "/v1/models")), loop.time() - began
-
-    answer, took_s = run(main)
-    assert [entry["id"] for entry in json.loads(answer.body)["data"]] == ["a", "b", "c:latest"]
-    assert took_s == pytest.approx(5, abs=0.01)
-
-
 # --- one engine ---
 
 
@@ -383,6 +276,24 @@ def test_an_engine_that_is_silent_is_what_it_was() -> None:
         assert (engine.answers, engine.epoch, engine.kind, engine.models) == (False, 1, "vllm", ("m",))
 
     run(main)
+
+
+VLLM = Fingerprint("vllm", "0.32.0", answers=True)
+
+
+def test_an_engine_that_was_gone_or_is_another_process_begins_an_epoch() -> None:
+    async def main(loop: VirtualLoop) -> list[int]:
+        _, engine = alone(loop)
+        epochs = []
+        for fingerprint, began_s in (
+            (VLLM, None), (VLLM, 5.0), (VLLM, 5.0), (VLLM, 9.0), (VLLM, None), (VLLM, 9.0),
+            (Fingerprint(), None), (Fingerprint(), None), (VLLM, 9.0), (VLLM, 9.0),
+        ):  # fmt: skip
+            engine.seen(fingerprint, began_s=began_s)
+            epochs.append(engine.epoch)
+        return epochs
+
+    assert run(main) == [1, 1, 1, 2, 2, 2, 2, 2, 3, 3]
 
 
 def test_the_kind_that_is_configured_is_believed() -> None:

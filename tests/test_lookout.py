@@ -4,8 +4,10 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from structlog.testing import capture_logs
 
+from proxy.engines.fingerprint import PROBES
 from proxy.lookout import look
 from proxy.records import RequestFacts
 from tests.support.client import simple_request
@@ -16,6 +18,7 @@ from tests.support.script import NOT_FOUND, OK, Call, Read, Script
 
 TWO = [{"url": "http://one.test:1", "name": "one"}, {"url": "http://two.test:1", "name": "two"}]
 
+MS = 1_000_000
 METRICS = 'vllm:cache_config_info{block_size="16",num_gpu_blocks="2048",engine="0"} 1.0\n'
 
 
@@ -181,6 +184,76 @@ def test_an_engine_that_does_not_answer_a_look_up_in_time_says_nothing() -> None
         return (loop.clock.now_ns() - START_NS) / 1e9
 
     assert run(main) == 2
+
+
+NEVER = Script(ending="stall")
+
+
+@pytest.mark.parametrize(
+    ("page", "answered"),
+    [
+        pytest.param("/v1/models", NEVER, id="a list that does not come"),
+        pytest.param("/v1/models", Script(502), id="a list that a gateway lacks"),
+        pytest.param("/version", Script(429), id="too many look-ups for a gateway"),
+        pytest.param("/metrics", NEVER, id="metrics that do not come"),
+        pytest.param("/metrics", Script(503), id="metrics that a gateway lacks"),
+    ],
+)
+def test_a_busy_engine_that_leaves_something_out_is_what_it_was(page: str, answered: Script) -> None:
+    site = {**vllm("a"), "/metrics": METRICS}
+    pages: Pages = {"one.test:1": dict(site)}
+
+    async def main(loop: VirtualLoop) -> None:
+        house = House(loop, OK, looks=serving(pages), upstream=TWO[:1])
+        (engine,) = house.app.fleet.engines
+        await look(engine)
+        known = (engine.fingerprint, engine.cache_shape, engine.epoch, engine.audit)
+        pages["one.test:1"] = {**site, page: answered}
+        await look(engine)
+        assert engine.answers
+        assert (engine.fingerprint, engine.cache_shape, engine.epoch, engine.audit) == known
+        pages["one.test:1"] = {**site, "/version": {"version": "0.33.0"}}
+        await look(engine)
+        assert (engine.fingerprint.version, engine.epoch) == ("0.33.0", 2)
+
+    run(main)
+
+
+def test_what_comes_late_from_an_engine_that_is_there_is_waited_for() -> None:
+    pages: Pages = {
+        "one.test:1": {**vllm("a"), "/version": Script(reads=(Read(3_000 * MS, b'{"version": "0.32.0"}'),))}
+    }
+
+    async def main(loop: VirtualLoop) -> None:
+        house = House(loop, OK, looks=serving(pages), upstream=TWO[:1])
+        (engine,) = house.app.fleet.engines
+        await look(engine)
+        assert (engine.kind, engine.fingerprint.version) == ("vllm", "0.32.0")
+        slow: Pages = {"one.test:1": dict.fromkeys(PROBES, Script(404, reads=(Read(9_000 * MS, b"{}"),)))}
+        pages.update(slow)
+        await look(engine)
+        assert engine.answers
+        pages["one.test:1"] = None
+        await look(engine)
+        assert not engine.answers
+
+    run(main)
+
+
+def test_after_a_silence_an_engine_may_tell_less() -> None:
+    pages: Pages = {"one.test:1": vllm("a")}
+
+    async def main(loop: VirtualLoop) -> None:
+        house = House(loop, OK, looks=serving(pages), upstream=TWO[:1])
+        (engine,) = house.app.fleet.engines
+        await look(engine)
+        pages["one.test:1"] = None
+        await look(engine)
+        pages["one.test:1"] = {**llamacpp("b"), "/api/ps": NEVER}
+        await look(engine)
+        assert (engine.kind, engine.models, engine.epoch) == ("llamacpp", ("b",), 2)
+
+    run(main)
 
 
 def test_vllm_says_how_its_prefix_cache_is_cut() -> None:

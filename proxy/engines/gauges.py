@@ -57,6 +57,9 @@ MEANS: dict[str, tuple[str, ...]] = {
 }
 """Histograms of which sum and count are taken: vLLM's phases have no bucket under 0.3 s."""
 
+BEGAN = "process_start_time_seconds"
+"""Of the process that serves the page, from Prometheus' own client libraries; without it where there are several."""
+
 MOST = 2.0**53
 """Seconds, and requests, that no engine has counted; up to here a sum of floats is exact."""
 
@@ -88,6 +91,8 @@ class Gauges:
     """Tokens a block of the prefix cache."""
     blocks: int | None = None
     """Blocks of the KV cache."""
+    began_s: float | None = None
+    """When its process began, seconds since the epoch by its own clock."""
     totals: Mapping[str, Total]
     """Of `MEANS`, by name; what the engine does not have is absent."""
 
@@ -104,7 +109,8 @@ def read(text: str) -> Gauges:
     sums = {name: _sum(samples, lines) for name, lines in ALIASES.items()}
     totals = {name: total for name, names in MEANS.items() if (total := _total(samples, names)) is not None}
     blocks, size = _whole(config.get("num_gpu_blocks")), _whole(config.get("block_size"))
-    return Gauges(**sums, kv_usage=usage, block_size=size, blocks=blocks, totals=totals)
+    began_s = max(samples.get(BEGAN, ()), default=None)
+    return Gauges(**sums, kv_usage=usage, block_size=size, blocks=blocks, began_s=began_s, totals=totals)
 
 
 def _samples(text: str) -> Iterator[tuple[str, str, float]]:

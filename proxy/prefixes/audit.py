@@ -126,8 +126,11 @@ class Audit:
         return times.cached(tokens, prefill_ns)
 
     def restarted(self) -> None:
-        """The engine began anew: its cache is empty."""
+        """The engine began anew: its cache is empty, and what it reads now it reads from there."""
         self._cache.clear()
+        for reading in self._open.values():
+            if reading.begun:
+                reading.emptied_s = 0.0
 
     def _loaded(self, first: Reading, at_s: float) -> None:
         """The first of those that waited for a load is over: whatever was read before the load is gone."""

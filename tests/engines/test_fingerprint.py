@@ -57,7 +57,13 @@ def test_ollama() -> None:
         windows=(("smollm2:135m", 4096),),
         digests=(("smollm2:135m", DIGEST),),
         answers=True,
+        told=frozenset(OLLAMA),
     )
+
+
+def test_what_a_gateway_says_for_a_busy_engine_is_not_told_by_it() -> None:
+    busy = {"/version": (502, (), b""), "/v1/models": (429, (), b"{}"), "/props": (401, (), b"")}
+    assert identify({**VLLM, **busy}).told == {"/", "/props"}
 
 
 def test_vllm() -> None:
