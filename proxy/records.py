@@ -342,6 +342,8 @@ class Timeline(NamedTuple):
     """Finish or done reason of choice 0."""
     done: bool = False
     """The dialect's terminal event was seen."""
+    finish_ns: int | None = None
+    """When that reason came."""
 
 
 class Evidence(NamedTuple):

@@ -38,6 +38,7 @@ class Recorder:
         "_blocked",
         "_dispatched",
         "_events",
+        "_finish_at",
         "_first_answer",
         "_first_byte",
         "_first_event_tokens",
@@ -78,6 +79,7 @@ class Recorder:
         self._first_answer: int | None = None
         self._last_token: int | None = None
         self._last_byte: int | None = None
+        self._finish_at: int | None = None
         self._streamed = False
         self._first_event_tokens = 1
         self._series: dict[int, Series] = {}
@@ -188,6 +190,7 @@ class Recorder:
                 self.finished.add(choice)
             if choice == 0:
                 self.finish = reason
+                self._finish_at = t - self._arrived
 
     def pieces(self, stamps: Sequence[int], text: str) -> bool:
         """One event with a piece of choice 0 at each of these moments; `text` is what they answer, together: where it
@@ -253,6 +256,7 @@ class Recorder:
             stamps=bytes(self._packed),
             finish=self.finish,
             done=self.done,
+            finish_ns=self._finish_at,
         )
 
     def _first(self, at: int, reasoning: bool, counted: int | None) -> None:

@@ -124,6 +124,15 @@ def test_the_last_usage_wins_and_silence_does_not_erase() -> None:
     assert recorder.usage == Usage(1, 1, 1, 1)
 
 
+def test_the_finish_of_the_first_choice_has_its_time() -> None:
+    recorder = answering()
+    recorder.event(10 * MS, TOKEN)
+    recorder.event(20 * MS, Event(finish=((0, "stop"),)))
+    recorder.event(30 * MS, Event(finish=((1, "length"),)))
+    line = recorder.end(40 * MS)
+    assert (line.finish, line.finish_ns) == ("stop", 20 * MS)
+
+
 def test_what_the_reader_said_is_kept() -> None:
     recorder = answering()
     recorder.event(3, Event(tokens=(1, 0), counted=4, text="ab"))

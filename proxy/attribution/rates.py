@@ -11,6 +11,12 @@ from proxy.records import EngineReport, Finished, Phase, Timeline
 FASTEST_PREFILL = 1_000_000
 """Tokens per second that no engine prefills for one request: a figure above it is no speed."""
 
+ENDED = ("stop", "eos", "end_turn", "tool_calls", "function_call", "tool_use")
+"""Reasons to finish that a token gave, which engines write and count, and do not show."""
+
+LATE = 2
+"""An event that follows the last token by half of what a token takes was waited for: the engine wrote another one."""
+
 
 class Rates(NamedTuple):
     """Tokens per second of prefill (fresh ones) and of decode, nanoseconds per output token; None: not known."""
@@ -63,7 +69,16 @@ def _tpot(finished: Finished) -> float | None:
     if output is None or _several(finished) or not _span(line) or not paced(finished):
         return None
     steps = output - line.first_event_tokens
+    if output > line.token_events and _one_more(line, steps):
+        steps -= 1
     return _span(line) / steps if 0 < steps <= FASTEST * _span(line) / 1e9 else None
+
+
+def _one_more(line: Timeline, steps: int) -> bool:
+    """Whether a token came behind the last event that has some: the one that ended the answer."""
+    if line.finish not in ENDED or line.finish_ns is None or line.last_token_ns is None:
+        return False
+    return (line.finish_ns - line.last_token_ns) * LATE * steps >= _span(line)
 
 
 def _span(line: Timeline) -> int:

@@ -62,6 +62,22 @@ def test_tokens_of_the_first_event_do_not_count() -> None:
     assert split("openai", timeline, None, Usage(6, 13)).tpot_ns == 10 * MS
 
 
+@pytest.mark.parametrize(
+    ("finish", "after_ms", "output", "tpot_ms"),
+    [
+        pytest.param("stop", 10, 11, 10, id="the end token came behind"),
+        pytest.param("tool_calls", 5, 11, 10, id="and behind a call"),
+        pytest.param("stop", 4, 11, 9, id="too soon for another token"),
+        pytest.param("length", 10, 11, 9, id="no end token at the limit"),
+        pytest.param("stop", 10, 10, 10, id="an end token that was not counted"),
+        pytest.param("stop", 10, 22, 4.5, id="and of more tokens than events"),
+    ],
+)
+def test_the_token_that_ends_an_answer_is_in_no_event(finish: str, after_ms: int, output: int, tpot_ms: float) -> None:
+    seen = line(300, first_token=100, last_token=190, token_events=10, finish=finish, finish_ns=(190 + after_ms) * MS)
+    assert split("openai", seen, None, Usage(6, output)).tpot_ns == tpot_ms * MS
+
+
 def test_unseen_reasoning_does_not_count() -> None:
     stream = line(300, first_token=100, last_token=190, token_events=10)
     hidden = split("openai", stream, None, Usage(6, 110, None, 100))
