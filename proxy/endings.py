@@ -1,6 +1,6 @@
 """How exchanges end: what an answer's end means, and what the permit and the record are told. Pure."""
 
-from proxy.records import AdmissionVerdict, Outcome, RequestFacts, Timeline, Usage
+from proxy.records import AdmissionVerdict, EngineReport, Outcome, RequestFacts, Timeline, Usage
 
 PERMIT_ENDS = {
     Outcome.COMPLETED: "success",
@@ -28,12 +28,21 @@ def permit_end(outcome: Outcome, timeline: Timeline, status: int | None) -> str:
     return "rejected" if elsewhere else PERMIT_ENDS.get(outcome, "ignore")
 
 
-def charged(facts: RequestFacts, usage: Usage | None, written: int) -> Usage | None:
-    """What budgets are charged by, with `written` tokens seen. Of several answers in one an engine may say the first
-    one's output alone (llama.cpp): where more was seen, what was seen counts."""
-    if usage is None or usage.output_tokens is None or facts.n * facts.prompts == 1 or usage.output_tokens >= written:
+def charged(
+    facts: RequestFacts, usage: Usage | None, report: EngineReport | None, written: int, *, streamed: bool
+) -> Usage | None:
+    """What budgets are charged by, with `written` tokens seen.
+
+    Of several answers in one llama.cpp says the first one's figures alone. Of a stream what was seen counts then; of an
+    answer in one piece the others are taken to be as long.
+    """
+    several = facts.n * facts.prompts
+    if usage is None or usage.output_tokens is None or several == 1:
         return usage
-    return usage._replace(output_tokens=None)
+    if report is not None and report.source == "llamacpp.timings" and not report.covers_all:
+        prompt = usage.prompt_tokens if facts.prompts == 1 else None
+        usage = Usage(prompt, usage.output_tokens if streamed else usage.output_tokens * several)
+    return usage if (usage.output_tokens or 0) >= written else usage._replace(output_tokens=None)
 
 
 def unread(outcome: Outcome, status: int | None) -> bool:

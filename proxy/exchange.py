@@ -316,7 +316,8 @@ class Exchange:
         if permit is not None:
             written = max(recorder.token_events, said.tokens)
             how = permit_end(outcome, timeline, self.client.status)
-            permit.ended(how, charged(self.facts, usage, written), written)
+            charge = charged(self.facts, usage, report, written, streamed=timeline.streamed)
+            permit.ended(how, charge, written)
         finished = Finished(
             id=self.id,
             engine=engine.name if engine is not None else "",

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from proxy.records import Outcome
+from proxy.endings import charged
+from proxy.records import EngineReport, Outcome, RequestFacts, Usage
 from tests.support.cancel import Blow, Strike, at_every_await
 from tests.support.client import Answer, Request, simple_request
 from tests.support.clock import VirtualLoop, run
@@ -302,3 +303,24 @@ def test_a_bug_of_ours_costs_one_exchange_and_is_named_nowhere_but_in_the_log() 
     assert b"secret" not in answer.body
     assert "secret" not in (house.records[0].error or "")
     assert house.leftovers() == []
+
+
+TIMINGS = EngineReport(source="llamacpp.timings", covers_all=False)
+
+
+@pytest.mark.parametrize(
+    ("n", "prompts", "streamed", "report", "written", "charge"),
+    [
+        pytest.param(1, 1, False, None, 9, Usage(7, 4, 2), id="one answer, as the engine says"),
+        pytest.param(2, 1, False, TIMINGS, 3, Usage(7, 8), id="llama.cpp, whole: the others are as long"),
+        pytest.param(1, 3, False, TIMINGS, 3, Usage(None, 12), id="and of its prompts it says one"),
+        pytest.param(2, 1, True, TIMINGS, 8, Usage(7, None), id="llama.cpp, a stream: what was seen"),
+        pytest.param(2, 1, True, TIMINGS, 4, Usage(7, 4), id="or what was said, where that is more"),
+        pytest.param(2, 1, False, None, 3, Usage(7, 4, 2), id="an engine that says all"),
+        pytest.param(2, 1, False, EngineReport("vllm.metrics", covers_all=False), 3, Usage(7, 4, 2), id="vLLM"),
+        pytest.param(2, 1, True, None, 8, Usage(7, None, 2), id="an engine that says too few"),
+    ],
+)
+def test_budgets_are_charged_all_answers(n, prompts, streamed, report, written, charge):
+    facts = RequestFacts("openai", "chat", "inference", n=n, prompts=prompts)
+    assert charged(facts, Usage(7, 4, 2), report, written, streamed=streamed) == charge
