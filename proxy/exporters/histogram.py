@@ -1,9 +1,11 @@
 """Distributions and sums by label set, with a bound on how many there are. No library: plain numbers.
 
-Prometheus pays per series, so all families draw on one `Budget`. When it is spent a new label set is folded: the labels
-that the outside can invent (engine, model, tenant) become `other`, the rest stay. Each family may hold `reserve` folded
-sets; beyond them there is one last set, in which every label is `other`. So the bound holds whatever comes. A model may
-have a better right than another and take its series: what they held goes to `other`, so that no sum ever falls.
+Prometheus pays per series, so all families draw on one `Budget`. When it is spent a new label set is folded: its model
+becomes `other`, and the last of several models of its engine gives its series for that set. Where there are no several,
+all labels that the outside can invent (engine, model, tenant) become `other`, the rest stay. Each family may hold
+`reserve` sets of those; beyond them there is one last set, in which every label is `other`. So the bound holds whatever
+comes. A model may have a better right than another and take its series: what they held goes to `other`, so that no sum
+ever falls.
 """
 
 from bisect import bisect_left
@@ -63,14 +65,16 @@ class Family(Generic[Value]):
         while self._model is not None and self._budget.yields(labels[self._model]):
             if self._budget.take(self.cost):
                 return labels
-        return self._fold(labels)
+        beside = self._beside(labels)
+        return beside if beside in self.sets or self._gathered(beside) else self._fold(labels)
 
     def given_back(self, model: str) -> Iterator[tuple[Labels, Value]]:
         """Takes this model's sets out, gives their series back, and says where each value goes."""
         for labels in [labels for labels in self.sets if self._model is not None and labels[self._model] == model]:
             value = self.sets.pop(labels)
             self._budget.left += self.cost
-            yield self._fold(labels), value
+            beside = self._beside(labels)
+            yield beside if beside in self.sets else self._fold(labels), value
 
     def _fold(self, labels: Labels) -> Labels:
         folded = tuple(OTHER if name in FOLDABLE else value for name, value in zip(self.names, labels, strict=True))
@@ -80,6 +84,18 @@ class Family(Generic[Value]):
             self._folded += 1
             return folded
         return (OTHER,) * len(self.names)
+
+    def _beside(self, labels: Labels) -> Labels:
+        """The same of any other model."""
+        return tuple(OTHER if at == self._model else label for at, label in enumerate(labels))
+
+    def _gathered(self, beside: Labels) -> bool:
+        """The last of the sets that differ from this one by their model becomes it; False where there are no two."""
+        last = [labels for labels in reversed(self.sets) if self._beside(labels) == beside]
+        if len(last) < 2:
+            return False
+        self.sets[beside] = self.sets.pop(last[0])
+        return True
 
     def __iter__(self) -> Iterator[tuple[Labels, Value]]:
         return iter(self.sets.items())

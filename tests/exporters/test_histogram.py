@@ -34,6 +34,16 @@ def test_beyond_the_budget_outside_names_become_other_and_ours_stay() -> None:
     assert dict(sums) == {("a", "completed"): 2, ("other", "completed"): 2, ("other", "other"): 1}
 
 
+def test_beyond_the_budget_models_are_others_of_their_engine() -> None:
+    sums = Sums(("engine", "model", "outcome"), Budget(5))
+    for engine, model in ("aw", "ax", "ay", "az", "bw", "ax", "a1", "b1", "a2", "ay"):
+        sums.add((engine, model, "completed"))
+    assert dict(sums) == {
+        ("a", "w", "completed"): 1, ("a", "x", "completed"): 2, ("a", "y", "completed"): 2, ("b", "w", "completed"): 1,
+        ("a", "other", "completed"): 3, ("other", "other", "completed"): 1,
+    }  # fmt: skip
+
+
 def test_a_model_with_a_better_right_takes_the_series_of_another() -> None:
     families: list[Sums | Histograms] = []
 
