@@ -193,6 +193,8 @@ def _tell(engine: Engine) -> None:
     if engine.answers:
         found, models = engine.fingerprint, ", ".join(engine.models[:4])
         log.info("engine_answers", engine=engine.name, kind=engine.kind, version=found.version, models=models)
+        if found.barred:
+            log.warning("engine_wants_key", engine=engine.name, setting="upstream.api_key")
     else:
         log.warning("engine_silent", engine=engine.name)
 

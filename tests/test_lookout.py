@@ -96,6 +96,14 @@ def test_an_engine_that_comes_is_told_once_with_what_it_is() -> None:
     ]  # fmt: skip
 
 
+def test_an_engine_that_wants_a_key_is_told_so() -> None:
+    logs = told({**BOTH, "two.test:1": None}, {"two.test:1": dict.fromkeys(PROBES, Script(401))})
+    assert [(log["event"], log["log_level"], log["engine"]) for log in logs] == [
+        ("engine_answers", "info", "two"),
+        ("engine_wants_key", "warning", "two"),
+    ]
+
+
 def test_an_engine_that_goes_is_told_once_and_again_when_it_is_back() -> None:
     logs = told(dict(BOTH), {"one.test:1": None}, {}, BOTH)
     assert [(log["event"], log["log_level"], log["engine"]) for log in logs] == [

@@ -193,6 +193,10 @@ class Service:
         yield f"phasegate {version('phasegate')} listens on {_site(data)}, admin on {_site(admin)}"
         for engine in engines:
             yield f"  {_engine_line(engine)}"
+        for engine in engines:
+            if engine.fingerprint.barred:
+                key = "refuses its upstream.api_key" if engine.key else "wants a key: set upstream.api_key"
+                yield f"  {_place(engine)} {key}; until then its slots, models and version may be unknown"
         silent = [engine for engine in self._app.fleet.engines if not engine.answers]
         if silent and not (engines and self._searching):
             yield f"  no answer yet from {', '.join(map(_place, silent))}; looking again until one comes"

@@ -34,6 +34,9 @@ PROBES = ("/", "/api/version", "/version", "/v1/models", "/props", "/get_server_
 LOADS = 503
 """What llama.cpp answers while it loads its model, and to a request that costs a model at no other time."""
 
+BARRED = (401, 403)
+"""How an engine that wants a key answers."""
+
 TOO_MANY = 429
 """What a gateway may answer to some of so many look-ups at once."""
 
@@ -54,6 +57,8 @@ class Fingerprint:
     """Manifest digests by model. One digest is one model; one model's weights may still stand under two."""
     answers: bool = False
     """Something that is no failing gateway answered at all, and has its model in memory."""
+    barred: bool = False
+    """It refuses look-ups without a key, or with the one it got: what it is stays unknown in part."""
     told: frozenset[str] = frozenset()
     """The targets at which it said something of itself, if it were only that nothing is there: a busy engine, or the
     gateway before it, leaves some out."""
@@ -86,6 +91,7 @@ def identify(answers: Answers) -> Fingerprint:
             (name, digest) for entry in tagged if (name := word(entry.get("name"))) and (digest := _digest(entry))
         ),
         answers=any(status < 500 for status, _, _ in answers.values()) and not any(map(_loads, answers.values())),
+        barred=any(status in BARRED for status, _, _ in answers.values()),
         told=frozenset(target for target, (status, _, _) in answers.items() if status < 500 and status != TOO_MANY),
     )
 

@@ -338,6 +338,15 @@ def test_the_banner_names_who_does_not_answer_yet() -> None:
     assert "no answer yet from b:1; looking again" in said
 
 
+@pytest.mark.parametrize(
+    ("key", "said"), [("", "gpu wants a key: set upstream.api_key"), ("k", "gpu refuses its upstream.api_key")]
+)
+def test_the_banner_names_an_engine_that_wants_a_key(key: str, said: str) -> None:
+    settings = Settings(upstream=(Upstream(url="http://a:1", name="gpu", api_key=key),))
+    assert said in banner(settings, gpu=Fingerprint("llamacpp", answers=True, barred=True))
+    assert "key" not in banner(settings, gpu=Fingerprint("llamacpp", answers=True))
+
+
 def test_where_engines_are_looked_for_silent_ones_matter_only_when_all_are() -> None:
     said = banner(Settings(), port11434=Fingerprint("ollama", "0.33.0", models=("m",), answers=True))
     assert "localhost:11434  ollama 0.33.0  m" in said

@@ -63,7 +63,8 @@ def test_ollama() -> None:
 
 def test_what_a_gateway_says_for_a_busy_engine_is_not_told_by_it() -> None:
     busy = {"/version": (502, (), b""), "/v1/models": (429, (), b"{}"), "/props": (401, (), b"")}
-    assert identify({**VLLM, **busy}).told == {"/", "/props"}
+    found = identify({**VLLM, **busy})
+    assert (found.told, found.barred, identify(VLLM).barred) == ({"/", "/props"}, True, False)
 
 
 def test_vllm() -> None:
