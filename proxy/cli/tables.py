@@ -7,9 +7,11 @@ import csv
 import io
 from collections.abc import Container, Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import islice
 from typing import Any
 
 from proxy.plain import cell, markdown, printable
+from proxy.records import Outcome
 
 HEADER = ("of", "name", "what", "requests", "failed", "count", "p50_ms", "p90_ms", "p99_ms", "p999_ms", "max_ms")
 TEXT_COLUMNS = 3
@@ -31,19 +33,23 @@ VERDICTS = {
 NAME_CHARS = 100
 """Of a name in a table; the longest that people give to models have eighty."""
 
+SHOWN = 10
+"""Groups of a kind that people are shown, the largest: prompts make a family each where nobody repeats one."""
+
 GROUPS = {"engine": "engines", "model": "models", "tenant": "tenants", "family": "families"}
 MEASURES = ("ttft", "tpot", "duration")
 
 Line = tuple[Any, ...]
 
 
-def flatten(report: Mapping[str, Any]) -> list[Line]:
-    """Every distribution of the report as one line under HEADER; unknown is None."""
+def flatten(report: Mapping[str, Any], groups: int | None = None) -> list[Line]:
+    """Every distribution of the report as one line under HEADER; unknown is None. `groups`: of a kind at most, the
+    largest."""
     lines = list(_group("all", "", report))
     for name, classes in report.get("phases", {}).items():
         lines += [("phase", name, klass, None, None, *_numbers(times)) for klass, times in classes.items()]
     for word, key in GROUPS.items():
-        for name, group in report.get(key, {}).items():
+        for name, group in islice(report.get(key, {}).items(), groups):
             lines += _group(word, name, group)
     for window in report.get("windows", ()):
         lines += _group("from", datetime.fromtimestamp(window["from"]).isoformat(" "), window)
@@ -51,8 +57,8 @@ def flatten(report: Mapping[str, Any]) -> list[Line]:
 
 
 def as_text(report: Mapping[str, Any]) -> str:
-    """For people: aligned columns, the engines' own means beside ours, then the failures and the slowest requests."""
-    table = _aligned([HEADER, *flatten(report)], range(TEXT_COLUMNS))
+    """For people: aligned columns, the engines' own means beside ours, then tokens, failures, the slowest requests."""
+    table = _aligned([HEADER, *flatten(report, SHOWN)], range(TEXT_COLUMNS))
     means = _means(report)
     beside = ["", *_aligned([MEANS, *means], MEANS_TEXT)] if means else []
     return "\n".join([*table, *beside, *_remarks(report)])
@@ -63,7 +69,7 @@ def as_markdown(report: Mapping[str, Any]) -> str:
     means = _means(report)
     beside = ["", *_piped([MEANS, *means], MEANS_TEXT)] if means else []
     remarks = [f"* {markdown(remark)}" for remark in _remarks(report) if remark]
-    return "\n".join([*_piped([HEADER, *flatten(report)], range(TEXT_COLUMNS)), *beside, "", *remarks]).rstrip()
+    return "\n".join([*_piped([HEADER, *flatten(report, SHOWN)], range(TEXT_COLUMNS)), *beside, "", *remarks]).rstrip()
 
 
 def as_csv(report: Mapping[str, Any]) -> str:
@@ -76,7 +82,7 @@ def as_csv(report: Mapping[str, Any]) -> str:
 
 
 def _group(word: str, name: str, group: Mapping[str, Any]) -> Iterator[Line]:
-    failed = sum(group.get("failures", {}).values())
+    failed = sum(count for outcome, count in group.get("failures", {}).items() if outcome != Outcome.CLIENT_GONE)
     for measure in MEASURES:
         if measure == "duration" or group[measure]["count"]:
             yield word, name, measure, group["requests"], failed, *_numbers(group[measure])
@@ -125,6 +131,11 @@ def _align(cell: str, width: int, text: bool) -> str:
 
 def _remarks(report: Mapping[str, Any]) -> list[str]:
     remarks = [""]
+    for key in GROUPS.values():
+        if (more := len(report.get(key, {})) - SHOWN) > 0:
+            remarks.append(f"{key}: {more} smaller ones are left out here")
+    if tokens := report.get("tokens"):
+        remarks.append("tokens: " + _tokens(tokens))
     if report.get("failures"):
         remarks.append("not completed: " + _counted(report["failures"]))
     if report.get("findings"):
@@ -134,6 +145,15 @@ def _remarks(report: Mapping[str, Any]) -> list[str]:
         said = " ".join(_name(slow[key] or "-") for key in ("id", "model", "outcome"))
         remarks.append(f"slow: {said} {slow['total_s']:.2f} s ({phases})")
     return remarks
+
+
+def _tokens(tokens: Mapping[str, int]) -> str:
+    said = f"prompt {tokens['prompt']:,}, output {tokens['output']:,}"
+    if known := tokens["cache_known_prompt"]:
+        said += (
+            f"; {tokens['cached'] / known:.1%} of {known:,} prompt tokens came out of the prefix cache, as engines say"
+        )
+    return said
 
 
 def _counted(counts: Mapping[str, int]) -> str:

@@ -28,6 +28,35 @@ def test_unknown_is_empty_for_programs_and_a_dash_for_people() -> None:
     assert as_text(empty).splitlines()[1].split() == ["all", "duration", "0", "0", "0", "-", "-", "-", "-", "-"]
 
 
+def test_people_are_shown_the_largest_groups_and_programs_all() -> None:
+    rows = [{**to_dict(record()), "model": f"m{n}"} for n in range(12) for _ in range(13 - n)]
+    seen = report(rows)
+    for form in (as_text, as_markdown):
+        shown = form(seen)
+        assert ("m9 " in shown, "m10 " in shown, "models: 2 smaller ones are left out here" in shown) == (
+            True,
+            False,
+            True,
+        )
+    assert "m11" in as_csv(seen)
+    assert "left out" not in as_text(report(rows[:80]))
+
+
+def test_tokens_are_summed_with_their_cached_share() -> None:
+    row = {**to_dict(record()), "tokens": {"prompt": 1_000, "cached": 250, "output": 7}}
+    unknown = {**row, "tokens": {"prompt": 500, "output": 3}}
+    said = "25.0% of 1,000 prompt tokens came out of the prefix cache, as engines say"
+    assert f"tokens: prompt 1,500, output 10; {said}" in as_text(report([row, unknown]))
+    assert "tokens: prompt 500, output 3\n" in as_text(report([unknown]))
+
+
+def test_who_left_did_not_fail() -> None:
+    rows = [{**to_dict(record()), "outcome": outcome} for outcome in ("client_gone", "client_gone", "engine_error")]
+    lines = list(csv.DictReader(io.StringIO(as_csv(report(rows)))))
+    assert (lines[0]["requests"], lines[0]["failed"]) == ("3", "1")
+    assert "not completed: client_gone 2, engine_error 1" in as_text(report(rows))
+
+
 def test_findings_are_named() -> None:
     seen = report([to_dict(record(findings=("cold_load",)))])
     assert "findings: cold_load 1" in as_text(seen)
