@@ -102,6 +102,8 @@ class Pulse:
     """It takes no new work."""
     reloaded: str | None = None
     """What became of the last reload: `ok`, or why the settings were refused; None: there was none."""
+    reloaded_s: float | None = None
+    """When, seconds since the epoch."""
     admission: str = "{}"
     """The door and the desks as JSON: what `/api/admission` shows."""
 

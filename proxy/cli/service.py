@@ -84,7 +84,7 @@ class Service:
         self._office = OfficeProcess(self._sender)
         self._listener = Listener(self._app, *split_address(settings.listen))
         self._stops = asyncio.Queue[None]()
-        self._reloaded: str | None = None
+        self._reloaded: tuple[str, float] | tuple[None, None] = (None, None)
 
     async def run(self) -> int:
         """Serves until told to stop. The exit code."""
@@ -169,11 +169,13 @@ class Service:
             self._settings = self._app.settings
             self._sender.greet(hello(self._settings, self._app.auditing.secret))
         except ConfigError as error:
-            self._reloaded = str(error)
-            log.error("reload_refused", reason=str(error))
+            last = str(error)
+            log.error("reload_refused", reason=last)
         else:
-            self._reloaded = "ok"
+            last = "ok"
             log.info("reloaded", limits=len(settings.limit), scope="limits and keys alone; the rest needs a restart")
+        self._reloaded = last, SystemClock().wall_s()
+        self._sender.send(self._state())  # who asked for it looks now
 
     def _state(self) -> Pulse:
         return replace(
@@ -181,7 +183,8 @@ class Service:
             malformed=self._listener.malformed,
             frames_lost=self._sender.lost,
             memory_bytes=memory_bytes(),
-            reloaded=self._reloaded,
+            reloaded=self._reloaded[0],
+            reloaded_s=self._reloaded[1],
         )
 
     def banner(self) -> Iterable[str]:

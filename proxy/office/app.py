@@ -168,7 +168,8 @@ class _Pages:
         if request.method == "POST":
             self._reload()
             return JSONResponse({"asked": True, "outcome": "GET /api/reload, a second later"}, status_code=202)
-        return JSONResponse({"last": self._office.pulse.reloaded})
+        pulse = self._office.pulse
+        return JSONResponse({"last": pulse.reloaded, "at": pulse.reloaded_s})
 
     async def panel(self, request: Request) -> Response:
         name = request.url.path.removeprefix("/api/")

@@ -66,9 +66,9 @@ def test_a_reload_is_passed_on_and_its_outcome_can_be_asked_for() -> None:
     wishes: list[int] = []
     assert ask("POST", "/api/reload", lambda: wishes.append(1)).status_code == 202
     assert wishes == [1]
-    refused = made(Pulse(at_s=1.0, reloaded="limit.max_concurrency: 0 is less than 1"))
-    assert get("/api/reload", refused).json() == {"last": "limit.max_concurrency: 0 is less than 1"}
-    assert get("/api/reload").json() == {"last": None}
+    refused = made(Pulse(at_s=1.0, reloaded="limit.max_concurrency: 0 is less than 1", reloaded_s=5.0))
+    assert get("/api/reload", refused).json() == {"last": "limit.max_concurrency: 0 is less than 1", "at": 5.0}
+    assert get("/api/reload").json() == {"last": None, "at": None}
 
 
 def test_a_foreign_page_cannot_make_it_reload() -> None:
