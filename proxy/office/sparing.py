@@ -1,5 +1,5 @@
 """A log that nobody can fill: of one kind of line so many are written, then none for a while; how many were left out is
-said by the next one."""
+said by the next one. What answers whoever runs us is never left out."""
 
 import structlog
 
@@ -8,6 +8,9 @@ from proxy.clock import Clock
 BURST = 20
 """Lines of a kind in one stretch: enough to see what goes on."""
 STRETCH_NS = 10_000_000_000
+
+ANSWERS = frozenset({"reloaded", "reload_refused"})
+"""One for each signal of whoever runs us: the last one tells what is in force, and no client can make one."""
 
 
 class Sparing:
@@ -22,6 +25,8 @@ class Sparing:
 
     def __call__(self, logger: object, method: str, said: structlog.typing.EventDict) -> structlog.typing.EventDict:
         """The line, or structlog.DropEvent."""
+        if said["event"] in ANSWERS:
+            return said
         kind, now_ns = said.get("logger") or said["event"], self._clock.now_ns()
         began_ns, lines = self._kinds.get(kind, (now_ns, 0))
         if now_ns - began_ns >= STRETCH_NS:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import itertools
 import json
 import os
 import re
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
 from structlog.testing import capture_logs
 
 from proxy.cli import USAGE
@@ -20,7 +22,10 @@ from proxy.cli.service import Service, hello, trust
 from proxy.config import MASK, Limit, Metrics, Prefixes, Settings, Timeouts, Upstream
 from proxy.engines.fingerprint import Fingerprint
 from proxy.flaws import ConfigError, Flaw
+from proxy.office.logs import configure
+from proxy.office.sparing import BURST
 from tests.support.client import Answer, SocketClient, simple_request
+from tests.support.clock import ManualClock
 from tests.support.engine import SocketEngine
 from tests.support.patience import run, until
 from tests.support.script import NOT_FOUND, OK, Call, Read, Script
@@ -183,6 +188,38 @@ def test_limits_are_read_anew_and_what_cannot_stand_changes_nothing(tmp_path: Pa
     ]  # fmt: skip
     (done,) = (entry for entry in logs if entry["event"] == "reloaded")
     assert done["scope"] == "limits and keys alone; the rest needs a restart"
+
+
+@pytest.mark.parametrize("refused", [0, 1], ids=["the last stands", "the last is refused"])
+def test_of_reloads_in_quick_succession_each_is_logged_and_the_last_is_in_force(tmp_path: Path, refused: int) -> None:
+    times, lines = 3 * BURST, list[str]()
+    numbers, readings = itertools.count(), asyncio.Queue[int]()
+
+    def reread() -> Settings:
+        number = next(numbers)
+        readings.put_nowait(number)
+        if number % 2 == refused:
+            raise ConfigError(Flaw("limit", f"reading {number}"))
+        return Settings(limit=(Limit(name=f"reading {number}", max_output_tokens=1),))
+
+    async def test() -> None:
+        async with running(OK, tmp_path, reread) as it:
+            for number in range(times):
+                os.kill(os.getpid(), signal.SIGHUP)
+                assert await readings.get() == number
+            (limit,) = it.service._settings.limit
+            assert limit.name == f"reading {times - 1 - refused}"
+            stop()
+
+    configure("info", as_json=True, put=lines.append, clock=ManualClock())
+    try:
+        run(test)
+    finally:
+        structlog.reset_defaults()
+    said = [entry for entry in map(json.loads, lines) if "reload" in entry["event"]]
+    assert [entry.get("reason") for entry in said] == [
+        f"limit: reading {number}" if number % 2 == refused else None for number in range(times)
+    ]
 
 
 def test_an_address_that_is_taken_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -36,6 +36,13 @@ def test_what_a_foreign_logger_says_is_one_kind_whatever_it_says() -> None:
     assert sum(line is not None for line in said) == BURST
 
 
+@pytest.mark.parametrize("event", ["reloaded", "reload_refused"])
+def test_an_answer_to_whoever_runs_us_is_never_left_out(event: str) -> None:
+    sparing = Sparing(ManualClock())
+    lines = [written(sparing, event=event, reason=str(number)) for number in range(2 * BURST)]
+    assert lines == [{"event": event, "reason": str(number)} for number in range(2 * BURST)]
+
+
 @pytest.mark.parametrize("seconds", [0, 9])
 def test_a_few_lines_are_never_left_out(seconds: int) -> None:
     clock = ManualClock()
