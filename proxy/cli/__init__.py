@@ -1,6 +1,6 @@
 """The command line. Each verb is one module, loaded when it is called: `phasegate --help` imports none of them.
 
-Exit codes: 0 ok, 1 a stated goal was missed, 2 usage or configuration, 3 an engine cannot be reached.
+Exit codes: 0 ok, 1 a stated goal was missed, 2 usage or configuration, 3 an engine cannot be reached, 130 interrupted.
 """
 
 import importlib
@@ -25,6 +25,8 @@ VERBS = {
 GOAL_MISSED = 1
 USAGE = 2
 UNREACHABLE = 3
+INTERRUPTED = 130
+"""128 and the number of SIGINT, as shells tell it. For `serve` that runs, a ^C is a wish to stop, and ends well."""
 
 
 class Verbs(click.Group):
@@ -49,6 +51,14 @@ class Verbs(click.Group):
         except OSError as error:  # not EPIPE: who reads no further needs no word, and click ends for it
             click.echo(f"phasegate: cannot go on: {error.strerror or error}", err=True)
             sys.exit(USAGE)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Runs the verb; a ^C ends it in one place, whatever it was at."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            click.echo("phasegate: interrupted", err=True)
+            ctx.exit(INTERRUPTED)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The table, without an import."""

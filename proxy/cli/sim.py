@@ -84,7 +84,8 @@ def sim(
         except ValueError as error:  # the model does not fit the device; a NUL in the name
             stop(str(error))
         click.echo(f"simulating {', '.join(models)} at http://127.0.0.1:{port}", err=True)
-        uvicorn.run(server, host="127.0.0.1", port=port, ws="none", log_level="warning", access_log=False)
+        config = uvicorn.Config(server, host="127.0.0.1", port=port, ws="none", log_level="warning", access_log=False)
+        uvicorn.Server(config).run()  # `uvicorn.run` would keep a ^C to itself
 
 
 def _tell(out: TextIO | None, one: Truth) -> None:

@@ -1,6 +1,8 @@
+import asyncio
 import os
 import re
 import runpy
+import signal
 import subprocess
 import sys
 
@@ -27,6 +29,27 @@ def test_an_unknown_verb_is_a_usage_error():
     result = CliRunner().invoke(main, ["nonsense"])
     assert result.exit_code == 2
     assert "nonsense" in result.output
+
+
+@click.command()
+def endless():
+    signal.raise_signal(signal.SIGINT)
+
+
+@click.command()
+def endless_on_a_loop():
+    async def wait():
+        asyncio.get_running_loop().call_soon(signal.raise_signal, signal.SIGINT)
+        await asyncio.Event().wait()
+
+    asyncio.run(wait())
+
+
+@pytest.mark.parametrize("verb", ["endless", "endless_on_a_loop"])
+def test_an_interrupt_ends_any_verb_in_one_line_with_the_code_that_shells_have(monkeypatch, verb):
+    monkeypatch.setitem(VERBS, verb, (f"{__name__}:{verb}", ""))
+    result = CliRunner().invoke(main, [verb])
+    assert (result.exit_code, result.output) == (128 + signal.SIGINT, "phasegate: interrupted\n")
 
 
 def test_a_verb_is_imported_on_use_only():

@@ -27,8 +27,16 @@ def run(monkeypatch: pytest.MonkeyPatch, *options: str) -> tuple[object, dict[st
         rest[1](Truth(id="chatcmpl-a.1-0", arrived_ns=0, prompt_tokens=1))  # type: ignore[operator]
         return build(plan, *rest)  # type: ignore[arg-type]
 
+    class Server:
+        def __init__(self, config: dict[str, object]) -> None:
+            self.config = config
+
+        def run(self) -> None:
+            caught.update(self.config)
+
     monkeypatch.setattr(module, "build", built)
-    monkeypatch.setattr(module.uvicorn, "run", lambda app, **said: caught.update(app=app, **said))
+    monkeypatch.setattr(module.uvicorn, "Config", lambda app, **said: {"app": app, **said})
+    monkeypatch.setattr(module.uvicorn, "Server", Server)
     result = CliRunner().invoke(sim, options, catch_exceptions=False)
     assert result.exit_code == 0, result.output
     assert f"at http://127.0.0.1:{caught['port']}\n" in result.output

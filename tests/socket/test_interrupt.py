@@ -1,0 +1,71 @@
+"""^C at the commands that run for a while, as processes of their own."""
+
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from proxy.cli import INTERRUPTED
+from tests.live.processes import free_port, status, until
+from tests.support.imports import ROOT
+
+LIMIT_S = 40.0
+
+
+@contextmanager
+def started(*command: str) -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "proxy", *command],
+        cwd=ROOT,
+        text=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def interrupted(process: subprocess.Popen[str]) -> tuple[int, list[str]]:
+    """Its exit code, and the lines that it said from then on."""
+    process.send_signal(signal.SIGINT)
+    said = process.communicate(timeout=LIMIT_S)[1]
+    return process.returncode, said.splitlines()
+
+
+def said(process: subprocess.Popen[str], word: str) -> None:
+    """When it has said so."""
+    assert process.stderr is not None
+    assert any(word in line for line in process.stderr)
+
+
+@pytest.mark.parametrize("verb", ["audit", "probe"])
+def test_one_that_waits_for_an_answer(verb: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.settimeout(LIMIT_S)
+        with started(verb, f"http://127.0.0.1:{silent.getsockname()[1]}") as process, silent.accept()[0]:
+            assert interrupted(process) == (INTERRUPTED, ["phasegate: interrupted"])
+
+
+def test_the_engine_alone() -> None:
+    port = free_port()
+    with started("sim", f"--port={port}") as process:
+        until(lambda: status(f"http://127.0.0.1:{port}/health") == 200, LIMIT_S, lambda: "the engine")
+        said(process, "simulating")
+        assert interrupted(process) == (INTERRUPTED, ["phasegate: interrupted"])
+
+
+def test_a_proxy_that_serves_takes_it_for_a_wish_to_stop() -> None:
+    where = [f"--{name}=127.0.0.1:{free_port()}" for name in ("listen", "admin")]
+    with started("serve", *where, f"--upstream=http://127.0.0.1:{free_port()}") as process:
+        said(process, "point clients here")
+        code, lines = interrupted(process)
+        assert code == 0
+        assert any("draining" in line for line in lines)
+        assert not any("interrupted" in line for line in lines)
