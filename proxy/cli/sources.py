@@ -102,6 +102,10 @@ class Broken(msgspec.Struct, frozen=True):
     requests: Tokens
     tokens_saved: Tokens
     excerpts: list[str]
+    share_saved: Share | None = None
+    observed_s: Moment | None = None
+    tokens_observed: Cost | None = None
+    seconds_observed: Cost | None = None
     tokens_per_hour: Cost | None = None
     seconds_per_hour: Cost | None = None
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from proxy.prefixes.breakers.cost import cost
 from proxy.prefixes.breakers.documents import Document, latest
 from proxy.prefixes.breakers.families import OTHER, Families, Family
 from proxy.prefixes.breakers.finder import LEAST_REQUESTS, Breaker, Finder
@@ -22,9 +23,6 @@ SAMPLE = 512
 
 AT_ONCE = 16_000_000
 """Characters of them, at most: four million tokens."""
-
-LEAST_S = 1.0
-"""Of a file that is shorter nothing can be said of an hour."""
 
 SIZES = (0.25, 0.5, 1, 2, 4)
 """Points of the curve, as multiples of the capacity asked for."""
@@ -100,28 +98,37 @@ class Offline:
         self._samples.setdefault(family.name, deque(maxlen=SAMPLE)).append(document)
         return self._names.setdefault(family.name, f"F{len(self._names) + 1}")
 
-    def breakers(self) -> Iterator[tuple[str, Breaker]]:
-        """The breakers of all families, with the family's name; the slow part."""
+    def breakers(self) -> Iterator[tuple[str, Breaker, float]]:
+        """The breakers of all families, with the family's name, and the seconds of the file in which they were looked
+        for; the slow part."""
         strays: dict[int, list[Document]] = defaultdict(list)
         for name, documents in self._samples.items():
             if len(documents) < LEAST_REQUESTS:
                 strays[documents[0].root] += documents
-            for breaker in self._finder.breakers(latest(documents, AT_ONCE)):
-                yield self._names[name], breaker
+            yield from self._search(self._names[name], documents, self._known[name].requests)
         for pool in strays.values():
             pool.sort(key=lambda document: document.at_s)
-            for breaker in self._finder.breakers(latest(pool[-SAMPLE:], AT_ONCE)):
-                yield OTHER, breaker
+            yield from self._search(OTHER, pool[-SAMPLE:], len(pool))
 
-    def report(self, found: Sequence[tuple[str, Breaker]]) -> dict[str, Any]:
+    def _search(self, name: str, documents: Sequence[Document], known: int) -> Iterator[tuple[str, Breaker, float]]:
+        """Of prompts of which `known` are in the file: where those are more, only the time of the latest counts."""
+        searched = latest(documents, AT_ONCE)
+        begin, end = self._span_s
+        observed_s = end - (begin if len(searched) == known else searched[0].at_s)
+        for breaker in self._finder.breakers(searched):
+            yield name, breaker, observed_s
+
+    def report(self, found: Sequence[tuple[str, Breaker, float]]) -> dict[str, Any]:
         """All that is known, as JSON can say it."""
-        hours = max(self._span_s[1] - self._span_s[0], 0.0) / 3600
         return {
             "block": self.block,
             "totals": self._totals(),
             "curve": self._points(),
             "families": [self._family(name) for name in self._samples],
-            "breakers": [_breaker(family, breaker, hours) for family, breaker in found],
+            "breakers": [
+                {"family": family, **breaker.row(), **cost(breaker, observed_s)}
+                for family, breaker, observed_s in found
+            ],
             "requests": self._rows,
         }
 
@@ -156,11 +163,6 @@ class Offline:
             "reuse": family.hits,
             "hit_requests": family.shared,
         }
-
-
-def _breaker(family: str, breaker: Breaker, hours: float) -> dict[str, Any]:
-    lost = {"tokens_per_hour": round(breaker.tokens_saved / hours)} if hours >= LEAST_S / 3600 else {}
-    return {"family": family, **breaker.row(), **lost}
 
 
 class Trace:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from proxy.prefixes.breakers.cost import cost
 from proxy.prefixes.breakers.documents import Document, latest
 from proxy.prefixes.breakers.families import OTHER, Families, Family, Sketch
 from proxy.prefixes.breakers.finder import LEAST_REQUESTS, Breaker, Finder
@@ -55,6 +56,8 @@ class Filed:
     fresh: int = 0
     """Prompts that came since it was last searched."""
     breakers: tuple[Breaker, ...] = ()
+    since_s: float = 0.0
+    """From then on the prompts are known in which those were found."""
 
 
 class Offered(NamedTuple):
@@ -71,7 +74,7 @@ class Search:
 
     # State of who offers: the families; the minute and what room it has; what was offered. Of who steps: families with
     # their samples, from the least to the most recently seen; small families searched together; a curve per engine;
-    # what was taken; characters kept. Between them: the prompts that wait.
+    # what was taken; characters kept. Between them: the prompts that wait, the first moment and the last.
 
     def __init__(self, encode: Encode, secret: bytes, block: int = 16, capture_text: bool = False) -> None:
         self._secret = secret
@@ -87,11 +90,13 @@ class Search:
         self._offered = 0
         self._taken = 0
         self._memory = 0
+        self._span_s = (float("inf"), float("-inf"))
 
     def offer(self, id: str, at_s: float, engine: str, model: str, prompt: Prompt, answer: str | None) -> str | None:
         """A prompt, in order of arrival, with what the engine wrote. The name of its family; None: it was not taken. A
         millisecond; ten for a head of `LONGEST_HEAD` characters that is new."""
         self._offered += 1
+        self._span_s = min(self._span_s[0], at_s), max(self._span_s[1], at_s)
         if int(at_s // 60) != self._minute:
             self._minute, self._room = int(at_s // 60), A_MINUTE
         if self._room <= 0:
@@ -120,7 +125,9 @@ class Search:
         if filed is None:
             return False
         filed.fresh = 0
-        filed.breakers = tuple(self._finder.breakers(latest(filed.documents, AT_ONCE)))
+        documents = latest(filed.documents, AT_ONCE)
+        filed.breakers = tuple(self._finder.breakers(documents))
+        filed.since_s = self._span_s[0] if len(documents) == filed.family.requests else documents[0].at_s
         return True
 
     def _strays(self) -> Filed | None:
@@ -150,7 +157,13 @@ class Search:
         filed = sorted(self._filed.values(), key=lambda one: -one.family.tokens)
         searched = (*filed, *self._stray.values())
         found = [
-            _breaker(one, breaker, self._share, rates.get(one.engine)) for one in searched for breaker in one.breakers
+            {
+                **_place(one),
+                **breaker.row(),
+                **cost(breaker, self._span_s[1] - one.since_s, self._share, rates.get(one.engine)),
+            }
+            for one in searched
+            for breaker in one.breakers
         ]
         return {
             "offered": self._offered,
@@ -164,7 +177,7 @@ class Search:
     @property
     def _share(self) -> float:
         """The part of all prompts that is in the sample."""
-        return self._taken / max(1, self._offered)
+        return self._taken / self._offered
 
     def _count(self, engine: str, document: Document, family: Family) -> None:
         block = self._chains.block
@@ -227,15 +240,5 @@ def _rest(filed: list[Filed]) -> list[dict[str, Any]]:
     return [{"family": OTHER, "families": len(filed), **sums}]
 
 
-def _breaker(filed: Filed, breaker: Breaker, share: float, rate: float | None) -> dict[str, Any]:
-    span_s = filed.documents[-1].at_s - filed.documents[0].at_s
-    hours = max(span_s, 60.0) / 3600 * max(share, 1e-6)
-    return {
-        "engine": filed.engine,
-        "model": filed.model,
-        "family": filed.family.name,
-        **breaker.row(),
-        "requests_per_hour": round(len(breaker.ids) / hours, 1),
-        "tokens_per_hour": round(breaker.tokens_saved / hours),
-        "seconds_per_hour": None if not rate else round(breaker.tokens_saved / hours / rate, 1),
-    }
+def _place(filed: Filed) -> dict[str, Any]:
+    return {"engine": filed.engine, "model": filed.model, "family": filed.family.name}

@@ -95,7 +95,7 @@ def _rates(totals: dict[str, Any]) -> Iterator[str]:
 def sentence(breaker: dict[str, Any], prefill_rate: float | None = None) -> str:
     """One breaker in words."""
     place = f"the {breaker['role']} text of family {breaker['family']} changes at character {breaker['char']}"
-    saves = f"{FIXES.get(breaker['fix'], breaker['fix'])} saves {_cost(breaker, prefill_rate)}"
+    saves = f"{FIXES.get(breaker['fix'], breaker['fix'])} saves {_cost(breaker, prefill_rate, ' of its prompt tokens')}"
     return f"{place} ({KINDS.get(breaker['kind'], breaker['kind'])}); {saves}"
 
 
@@ -158,15 +158,20 @@ def _curve(report: dict[str, Any]) -> list[tuple[str, ...]]:
     return rows
 
 
-def _cost(breaker: dict[str, Any], prefill_rate: float | None) -> str:
-    if breaker.get("seconds_per_hour") is not None:
-        return f"{breaker['seconds_per_hour']:,.1f} prefill seconds an hour"
-    hourly = breaker.get("tokens_per_hour")
-    if hourly is None:
-        return f"{breaker['tokens_saved']:,} tokens"
-    if prefill_rate:
-        return f"{hourly / prefill_rate:,.1f} prefill seconds an hour"
-    return f"{hourly:,} tokens an hour"
+def _cost(breaker: dict[str, Any], prefill_rate: float | None, of: str = "") -> str:
+    """In time where the engine's pace is known, and by the hour where one was observed."""
+    if breaker.get("tokens_per_hour") is not None:
+        what, when = "per_hour", " an hour"
+    elif None not in (breaker.get("tokens_observed"), breaker.get("observed_s")):
+        what, when = "observed", f" in the {breaker['observed_s']:,.0f} s observed"
+    else:
+        what, when = "saved", ""
+    tokens, seconds = breaker[f"tokens_{what}"], breaker.get(f"seconds_{what}")
+    if seconds is None and prefill_rate:
+        seconds = tokens / prefill_rate
+    much = f"{tokens:,} tokens" if seconds is None else f"{seconds:,.1f} s of prefill"
+    part = breaker.get("share_saved")
+    return much + when + (f" ({_percent(part)}{of})" if part is not None else "")
 
 
 def _percent(rate: float) -> str:

@@ -18,7 +18,9 @@ ANSWER = {
     "breakers": [
         {
             **{"family": "F1", "kind": "timestamp", "fix": "move", "role": "system", "message": 0, "char": 9},
-            **{"requests": 9, "tokens_saved": 900, "excerpts": ["dd:dd"], "tokens_per_hour": 5, "seconds_per_hour": 1},
+            **{"requests": 9, "tokens_saved": 900, "share_saved": 0.5, "excerpts": ["dd:dd"]},
+            **{"observed_s": 7200.0, "tokens_observed": 900, "seconds_observed": 9.0},
+            **{"tokens_per_hour": 450, "seconds_per_hour": 4.5},
         }
     ],
     "families": [{"family": "F1", "requests": 9, "prompt_tokens": 90, "reuse": 45}],

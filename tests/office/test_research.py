@@ -55,7 +55,7 @@ def test_what_breaks_the_cache_costs_seconds_by_the_engines_usual_speed():
     assert found.rates == {"e": 200.0, "f": 5.0}
     found.step(found.rates)
     (breaker,) = found.report["breakers"]
-    assert breaker["seconds_per_hour"] == pytest.approx(breaker["tokens_per_hour"] / 200, abs=0.1)
+    assert breaker["seconds_observed"] == pytest.approx(breaker["tokens_observed"] / 200, abs=0.1)
 
 
 def test_where_no_speed_is_known_no_time_is_told():
@@ -63,7 +63,7 @@ def test_where_no_speed_is_known_no_time_is_told():
     for n in range(30):
         found.take(seen(n))
     found.step(found.rates)
-    assert found.report["breakers"][0]["seconds_per_hour"] is None
+    assert found.report["breakers"][0]["seconds_observed"] is None
 
 
 def test_there_is_no_file_and_nothing_is_lost():

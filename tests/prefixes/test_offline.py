@@ -40,11 +40,11 @@ def by_hand(cache, asked, said, block, capacity):
     return found * block
 
 
-def application(audit, requests=10):
+def application(audit, requests=10, every_s=720.0):
     text = rules("offline", 20)
     for number in range(requests):
         asked = chat(("system", f"Now: {number:06}, {number * 7919 % 99991:05}\n{text}"), ("user", f"q{number}"))
-        audit.add(f"r{number}", 360.0 * number, "m", asked, "yes")
+        audit.add(f"r{number}", every_s * number, "m", asked, "yes")
 
 
 def test_a_report_has_totals_families_breakers_and_the_curve():
@@ -56,7 +56,7 @@ def test_a_report_has_totals_families_breakers_and_the_curve():
     assert [family["requests"] for family in report["families"]] == [10]
     (breaker,) = report["breakers"]
     assert breaker["family"] == report["families"][0]["family"] == "F1"
-    assert breaker["tokens_per_hour"] == round(breaker["tokens_saved"] / 0.9)
+    assert breaker["tokens_per_hour"] == round(breaker["tokens_saved"] / 1.8)
     rates = [point["rate"] for point in report["curve"]]
     assert rates == sorted(rates)
     assert report["curve"][-1]["capacity_tokens"] == 400_000
@@ -80,7 +80,28 @@ def test_a_moment_has_no_hours():
     for number in range(10):
         audit.add(f"r{number}", 5.0, "m", chat(("system", f"Now: {number * 7919 % 99991:05}\n{text}")), None)
     (breaker,) = audit.report(list(audit.breakers()))["breakers"]
+    assert "observed_s" not in breaker
     assert "tokens_per_hour" not in breaker
+
+
+def test_of_a_minute_no_hour_is_foretold():
+    audit = Offline(letters, 16, [], b"key")
+    application(audit, every_s=6.0)
+    (breaker,) = audit.report(list(audit.breakers()))["breakers"]
+    assert (breaker["observed_s"], breaker["tokens_observed"]) == (54.0, breaker["tokens_saved"])
+    assert "tokens_per_hour" not in breaker
+
+
+def test_the_time_that_was_observed_is_that_of_the_file_or_that_of_the_prompts_that_are_searched(monkeypatch):
+    def observed():
+        audit = Offline(letters, 16, [], b"key")
+        audit.add("first", -600.0, "other", raw("x"), None)
+        application(audit, requests=20, every_s=6.0)
+        return [one["observed_s"] for one in audit.report(list(audit.breakers()))["breakers"]]
+
+    assert observed() == [714.0]
+    monkeypatch.setattr("proxy.prefixes.offline.SAMPLE", 10)
+    assert observed() == [54.0]
 
 
 def test_prompts_given_as_ids_are_taken_as_they_are():

@@ -32,18 +32,51 @@ def offer(search, requests, head="", every_s=1.0, engine="e"):
     return [search.offer(f"{head}{k}", every_s * k, engine, "m", prompt(k, head), SECRET) for k in range(requests)]
 
 
-def test_a_breaker_is_found_and_priced_by_the_hour(search):
-    assert all(offer(search, 20, every_s=180.0))
+def test_a_breaker_is_found_and_priced_by_the_hour_that_was_observed(search):
+    assert all(offer(search, 20, every_s=360.0))
     assert search.step()
     assert not search.step()
     (breaker,) = search.report()["breakers"]
     assert (breaker["engine"], breaker["model"], breaker["role"], breaker["message"]) == ("e", "m", "system", 0)
-    assert breaker["tokens_per_hour"] == round(breaker["tokens_saved"] / 0.95)
-    assert breaker["requests_per_hour"] == pytest.approx(20 / 0.95, rel=0.01)
+    assert breaker["tokens_per_hour"] == round(breaker["tokens_saved"] / 1.9)
+    assert breaker["requests_per_hour"] == pytest.approx(20 / 1.9, rel=0.01)
+
+
+def test_of_a_minute_no_hour_is_foretold(search):
+    offer(search, 20, every_s=3.0)
+    search.step()
+    (breaker,) = search.report({"e": 1_000.0})["breakers"]
+    assert (breaker["observed_s"], breaker["tokens_observed"]) == (57.0, breaker["tokens_saved"])
+    assert breaker["seconds_observed"] == round(breaker["tokens_saved"] / 1_000, 1)
+    assert not [name for name in breaker if "hour" in name]
+
+
+def test_the_time_that_was_observed_begins_with_the_first_prompt_of_all_and_ends_with_the_last(search):
+    search.offer("first", 0.0, "e", "m", prompt(0, "another application"), None)
+    for number in range(20):
+        search.offer(f"r{number}", 1_800.0 + number, "e", "m", prompt(number), None)
+    search.offer("last", 7_200.0, "e", "m", prompt(1, "another application"), None)
+    search.step()
+    (breaker,) = search.report()["breakers"]
+    assert (breaker["observed_s"], breaker["requests_per_hour"]) == (7_200.0, 10.0)
+
+
+def test_where_the_first_prompts_of_a_family_are_gone_it_begins_with_those_that_are_kept(search):
+    offer(search, KEPT + 10, every_s=30.0)
+    search.step()
+    (breaker,) = search.report()["breakers"]
+    assert breaker["observed_s"] == 30.0 * (KEPT - 1)
+
+
+def test_prompts_that_were_not_taken_cost_as_much(search):
+    offer(search, 2 * A_MINUTE, every_s=0.25)
+    search.step()
+    (breaker,) = search.report()["breakers"]
+    assert breaker["tokens_observed"] == 2 * breaker["tokens_saved"]
 
 
 def test_costs_are_told_in_seconds_where_the_engine_s_pace_is_known(search):
-    offer(search, 20, every_s=180.0)
+    offer(search, 20, every_s=360.0)
     search.step()
     (unknown,), (known,) = search.report()["breakers"], search.report({"e": 1_000.0})["breakers"]
     assert unknown["seconds_per_hour"] is None

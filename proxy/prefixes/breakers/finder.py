@@ -61,6 +61,8 @@ class Breaker:
     """Where requests depart from their repaired form, median over those that do; in the rendered prompt."""
     tokens_saved: int
     """Tokens that would not have been computed again, over the sample."""
+    share: float
+    """The same as a part of the sample's prompt tokens."""
     hit_rate: float
     """Of the family, had this and all breakers before it been mended."""
     excerpts: tuple[str, ...]
@@ -78,6 +80,7 @@ class Breaker:
             "position_chars": self.position_chars,
             "requests": len(self.ids),
             "tokens_saved": self.tokens_saved,
+            "share_saved": round(self.share, 4),
             "hit_rate_then": round(self.hit_rate, 4),
             "excerpts": list(self.excerpts),
             "ids": list(self.ids),
@@ -109,10 +112,11 @@ class Finder:
         if len(documents) < LEAST_REQUESTS:
             return
         current, before = list(documents), self._replay.run(documents)
-        least = max(LEAST_TOKENS, LEAST_SHARE * sum(before.tokens))
+        tokens = sum(before.tokens)
+        least = max(LEAST_TOKENS, LEAST_SHARE * tokens)
         for best in self._trials(current, before, nearest(documents)):
             if best.saved >= least and len(best.proposal.carriers) >= LEAST_REQUESTS:
-                yield self._breaker(documents, current, best)
+                yield self._breaker(documents, current, best, tokens)
 
     def _trials(self, current: list[Document], before: Outcome, pairs: Sequence[tuple[int, int]]) -> Iterator[Trial]:
         """The best repair of each round that saves anything, made in `current` when the next one is asked for. What
@@ -145,7 +149,9 @@ class Finder:
         after = self._replay.run(mended)
         return Trial(proposal, mended, after, gain(proposal.repair.fix, before, after))
 
-    def _breaker(self, documents: Sequence[Document], current: Sequence[Document], trial: Trial) -> Breaker:
+    def _breaker(
+        self, documents: Sequence[Document], current: Sequence[Document], trial: Trial, sample: int
+    ) -> Breaker:
         proposal, first = trial.proposal, trial.proposal.first
         departures = self._departures(documents, proposal.repair.mend(documents))
         tokens, chars = zip(*(departures or self._departures(current, trial.documents)), strict=True)
@@ -159,6 +165,7 @@ class Finder:
             position_tokens=int(median(tokens)),
             position_chars=int(median(chars)),
             tokens_saved=trial.saved,
+            share=trial.saved / sample,
             hit_rate=sum(trial.outcome.reuse) / max(1, sum(trial.outcome.tokens)),
             excerpts=tuple(dict.fromkeys(map(self._show, proposal.excerpts)))[:EXCERPTS],
         )

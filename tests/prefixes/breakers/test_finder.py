@@ -103,6 +103,7 @@ def test_a_value_right_beside_another_one_is_a_breaker_of_its_own(finder, replay
         one.edited(2, one.segments[2].text.replace(f"request: {uuid_of(k)}\n", "")) for k, one in enumerate(documents)
     ]
     assert first.tokens_saved == gain("move", replay.run(documents), replay.run(bare))
+    assert first.share == first.tokens_saved / sum(replay.run(documents).tokens)
 
 
 def test_two_breakers_of_one_kind_are_two(finder):

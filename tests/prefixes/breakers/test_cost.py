@@ -1,0 +1,35 @@
+import pytest
+
+from proxy.prefixes.breakers.cost import HOUR_S, LEAST_S, cost
+from proxy.prefixes.breakers.finder import Breaker
+
+BREAKER = Breaker("timestamp", "move", ("1", "2", "3"), 0, "system", 38, 9, 50, 900, 0.25, 0.7, ("dd:dd",))
+
+
+def test_of_less_than_an_hour_only_that_time_is_told():
+    assert cost(BREAKER, 62.04) == {"observed_s": 62.0, "tokens_observed": 900, "seconds_observed": None}
+    told = cost(BREAKER, HOUR_S - 1, rate=100.0)
+    assert told == {"observed_s": HOUR_S - 1, "tokens_observed": 900, "seconds_observed": 9.0}
+
+
+def test_of_an_hour_and_more_it_is_told_by_the_hour_too():
+    assert cost(BREAKER, 2 * HOUR_S, rate=100.0) == {
+        "observed_s": 7200.0,
+        "tokens_observed": 900,
+        "seconds_observed": 9.0,
+        "requests_per_hour": 1.5,
+        "tokens_per_hour": 450,
+        "seconds_per_hour": 4.5,
+    }
+    assert cost(BREAKER, HOUR_S)["seconds_per_hour"] is None
+
+
+def test_what_was_not_looked_at_costs_as_much_as_what_was():
+    told = cost(BREAKER, HOUR_S, sampled=0.25, rate=100.0)
+    assert (told["tokens_observed"], told["seconds_observed"]) == (3600, 36.0)
+    assert (told["requests_per_hour"], told["tokens_per_hour"], told["seconds_per_hour"]) == (12.0, 3600, 36.0)
+
+
+@pytest.mark.parametrize("observed_s", [0.0, LEAST_S - 0.1, -5.0, float("-inf")])
+def test_a_moment_tells_nothing_of_time(observed_s):
+    assert cost(BREAKER, observed_s) == {}
