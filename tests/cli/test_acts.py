@@ -1,7 +1,7 @@
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -24,11 +24,12 @@ from proxy.cli.acts import (
 from proxy.cli.audience import Call, Heard
 from proxy.sim.devices import DEVICES
 from proxy.sim.plan import Plan
-from tests.support.clock import ManualClock
+from tests.support.clock import ManualClock, run
 
 QUICK = Tempo(speed=2.0, calm_s=0.02, long_tokens=50, system_tokens=20, output=40, every_s=0.001, pace_s=0.01)
 
 MS = 1_000_000
+T = TypeVar("T")
 
 
 class ScriptedAudience:
@@ -80,13 +81,18 @@ class ScriptedStage:
         return {id: {"interference_ns": 500 * MS} for id in ids}
 
 
+def played(act: Coroutine[Any, Any, T]) -> T:
+    """What an act measured, in virtual time."""
+    return run(lambda loop: act)
+
+
 def theatre(audience: ScriptedAudience, cached: int = 0) -> Theatre:
     return Theatre(ScriptedStage(cached), audience, QUICK, seed=1)  # type: ignore[arg-type]
 
 
 def test_a_storm_is_eight_streams_four_long_prompts_and_questions() -> None:
     audience = ScriptedAudience()
-    storm = asyncio.run(theatre(audience).storm("act", None))
+    storm = played(theatre(audience).storm("act", None))
     roles = [one.call.role for one in audience.heard]
     assert (roles.count("stream"), roles.count("long"), roles.count("short")) == (STREAMS, LONG, SHORTS + 1)
     assert len({one.call.id for one in audience.heard}) == len(roles)
@@ -95,13 +101,13 @@ def test_a_storm_is_eight_streams_four_long_prompts_and_questions() -> None:
 
 def test_without_a_limit_long_prompts_go_together_and_with_one_they_take_turns() -> None:
     together, held = ScriptedAudience(), ScriptedAudience()
-    asyncio.run(theatre(together).storm("act", None))
-    asyncio.run(theatre(held).storm("act", 1))
+    played(theatre(together).storm("act", None))
+    played(theatre(held).storm("act", 1))
     assert (together.most, held.most) == (LONG, 1)
 
 
 def test_times_are_given_at_the_devices_own_pace() -> None:
-    storm = asyncio.run(theatre(ScriptedAudience()).storm("act", None))
+    storm = played(theatre(ScriptedAudience()).storm("act", None))
     assert storm.calm_gap_s == pytest.approx(2 * 0.01)
     assert storm.true_lost_s == pytest.approx(2 * 0.5)
     assert (storm.short_queue_s, storm.short_prefill_s) == (2 * 1.25, 2 * 0.5)
@@ -109,8 +115,8 @@ def test_times_are_given_at_the_devices_own_pace() -> None:
 
 def test_a_time_stamp_stands_before_the_system_prompt_or_not_at_all() -> None:
     audience = ScriptedAudience()
-    asyncio.run(theatre(audience).prefix("stamped", stamped=True))
-    asyncio.run(theatre(audience).prefix("clean", stamped=False))
+    played(theatre(audience).prefix("stamped", stamped=True))
+    played(theatre(audience).prefix("clean", stamped=False))
     stamped, clean = audience.heard[:TURNS], audience.heard[TURNS:]
     assert len({one.call.system for one in stamped}) == TURNS
     assert all(one.call.system.startswith("Current time: ") for one in stamped)
@@ -118,10 +124,10 @@ def test_a_time_stamp_stands_before_the_system_prompt_or_not_at_all() -> None:
 
 
 def test_a_prefix_is_measured_from_records() -> None:
-    measured = asyncio.run(theatre(ScriptedAudience(), cached=90).prefix("act", stamped=False))
+    measured = played(theatre(ScriptedAudience(), cached=90).prefix("act", stamped=False))
     assert (measured.hit_rate, measured.prompt_tokens) == (0.9, 100)
     assert measured.decode_rate == pytest.approx(50)
-    alone = asyncio.run(theatre(ScriptedAudience()).alone("act"))
+    alone = played(theatre(ScriptedAudience()).alone("act"))
     assert alone.ttft_s == pytest.approx(2 * 0.02)
 
 
@@ -165,12 +171,12 @@ class MuteStage(ScriptedStage):
 
 def test_an_act_in_which_nothing_was_heard_measures_nothing_and_does_not_raise() -> None:
     mute = Theatre(MuteStage(), SilentAudience(), QUICK, seed=1)  # type: ignore[arg-type]
-    storm = asyncio.run(mute.storm("act", None))
+    storm = played(mute.storm("act", None))
     assert (storm.calm_gap_s, storm.calm_worst_gap_s, storm.worst_gap_s) == (None, None, None)
     assert (storm.lost_s, storm.true_lost_s, storm.long_ttft_s, storm.short_ttft_s) == (None, None, None, None)
     assert (storm.short_calm_ttft_s, storm.short_worst_s) == (None, None)
     assert (storm.streams, storm.stalled, storm.calm_stalled) == (STREAMS, 0, 0)
-    prefix = asyncio.run(mute.prefix("act", stamped=True))
+    prefix = played(mute.prefix("act", stamped=True))
     assert (prefix.prompt_tokens, prefix.hit_rate, prefix.ttft_s, prefix.decode_rate) == (0, None, None, None)
 
 

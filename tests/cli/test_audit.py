@@ -1,11 +1,8 @@
 import gzip
 import json
 import re
-import socket
 import tempfile
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from threading import Thread
 
 import pytest
 from click.testing import CliRunner
@@ -14,11 +11,11 @@ from hypothesis import strategies as st
 
 from proxy.cli import UNREACHABLE, USAGE
 from proxy.cli import audit as verb
-from proxy.cli.audit import WANTS, WHERE, audit
+from proxy.cli.audit import WANTS, audit
 from proxy.exporters.sqlite import SqliteExporter
 from proxy.records import PrefixVerdict
 from tests.prefixes.breakers.apps import rules
-from tests.support.hostile import ESCAPE, is_plain, lines
+from tests.support.hostile import is_plain, lines
 from tests.support.records import record
 
 RULES = rules("command", 20)
@@ -167,97 +164,6 @@ def test_a_source_and_a_trace_are_not_audited_together(requests):
     assert (result.exit_code, "not both" in result.stderr) == (USAGE, True)
 
 
-class Answering(BaseHTTPRequestHandler):
-    body = b""
-    token = None
-    missing = 404
-
-    def do_GET(self):
-        if self.headers["authorization"] != self.token:
-            self.send_error(401)
-            return
-        self.send_response(200 if self.path == "/api/prefixes" else self.missing)
-        self.send_header("content-length", str(len(self.body)))
-        self.end_headers()
-        self.wfile.write(self.body)
-
-    def log_message(self, format, *args):
-        pass
-
-
-@pytest.fixture
-def admin():
-    server = HTTPServer(("127.0.0.1", 0), Answering)
-    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    thread.join()
-    server.server_close()
-
-
-def test_a_guarded_proxy_is_asked_with_its_token(admin, monkeypatch):
-    report = {"totals": {"ideal": 0.5, "attainable": None, "delivered": 0.25}, "breakers": []}
-    monkeypatch.setattr(Answering, "body", json.dumps(report).encode())
-    monkeypatch.setattr(Answering, "token", "Bearer t0k")
-    result = run(admin)
-    assert (result.exit_code, "give it as --token or PHASEGATE_ADMIN_TOKEN" in result.stderr) == (USAGE, True)
-    assert run(admin, "--token", "t0k").exit_code == 0
-
-
-def test_a_running_proxy_is_asked(admin, monkeypatch):
-    report = {"totals": {"ideal": 0.5, "attainable": None, "delivered": 0.25}, "breakers": []}
-    report["families"] = [{"family": "F", "requests": 40, "prompt_tokens": 4_000, "reuse": 2_000}]
-    monkeypatch.setattr(Answering, "body", json.dumps(report).encode())
-    assert run(admin).stdout.splitlines()[0] == "ideal 50.0 %, delivered 25.0 %; nothing breaks the prefixes"
-
-
-def test_what_is_no_proxy_is_said_to_be_none(admin, monkeypatch):
-    monkeypatch.setattr(Answering, "body", b"hello")
-    result = run(admin)
-    assert result.exit_code == USAGE
-    assert "no audit there" in result.stderr
-
-
-def test_what_is_no_admin_listener_is_said_to_be_none(admin, monkeypatch):
-    result = run(admin + "/elsewhere")
-    assert (result.exit_code, len(result.stderr.splitlines())) == (USAGE, 1)
-    assert "no admin listener of phasegate is there (404 Not Found); give http://HOST:PORT" in result.stderr
-    monkeypatch.setattr(Answering, "missing", 503)
-    assert run(admin + "/elsewhere").exit_code == UNREACHABLE
-
-
-def test_a_proxy_that_is_not_there_cannot_be_reached():
-    result = run("http://127.0.0.1:9")
-    assert result.exit_code == UNREACHABLE
-    assert result.stderr == f"phasegate: http://127.0.0.1:9: Connection refused; give {WHERE}\n"
-
-
-@pytest.mark.parametrize(
-    ("scheme", "greets", "says"),
-    [
-        ("http", b"SSH-2.0-OpenSSH_9.2\r\n", "what listens there speaks no HTTP"),
-        ("http", b"", "Remote end closed connection without response"),
-        ("https", b"HTTP/1.1 400 Bad Request\r\n\r\n", "no TLS that can be trusted is spoken there"),
-    ],
-)
-def test_what_speaks_something_else_is_said_to(scheme, greets, says):
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        thread = Thread(target=greet, args=(listener, greets))
-        thread.start()
-        address = f"{scheme}://127.0.0.1:{listener.getsockname()[1]}"
-        result = run(address)
-        thread.join()
-    assert (result.exit_code, result.stderr) == (UNREACHABLE, f"phasegate: {address}: {says}; give {WHERE}\n")
-
-
-def greet(listener, greets):
-    connection, _ = listener.accept()
-    with connection:
-        connection.recv(65_536)
-        connection.sendall(greets)
-
-
 def test_one_bad_line_costs_one_request(tmp_path):
     path = tmp_path / "some.jsonl"
     odd = [b"\xff\xfe", b'{"output_text": 5}', b'{"t_s": 1e308}', b"[]", b"", b"[" * 100_000]
@@ -335,36 +241,9 @@ def test_an_absurd_option_is_a_usage_error(requests, options):
     assert (result.exit_code, options[0] in result.stderr) == (USAGE, True)
 
 
-@pytest.mark.parametrize(
-    "body", [b"[]", b"5", b"{}", b'{"totals": 1}', b'{"totals": {}, "breakers": [{}]}', b"[" * 100_000, b"\xff"]
-)
-def test_an_answer_of_another_shape_is_no_audit(admin, monkeypatch, body):
-    monkeypatch.setattr(Answering, "body", body)
-    result = run(admin)
-    assert (result.exit_code, "no audit there" in result.stderr) == (USAGE, True)
-
-
-def test_names_in_an_answer_steer_no_terminal(admin, monkeypatch):
-    breaker = {
-        **{"family": ESCAPE, "kind": ESCAPE, "fix": ESCAPE, "role": ESCAPE, "message": 0, "char": 1, "requests": 9},
-        **{"tokens_saved": 5, "excerpts": [ESCAPE]},
-    }
-    report = {"totals": {"ideal": 0.5}, "breakers": [breaker]}
-    monkeypatch.setattr(Answering, "body", json.dumps(report).encode())
-    result = run(admin)
-    assert (result.exit_code, is_plain(result.stdout)) == (0, True)
-    assert len(result.stdout.splitlines()) == 3
-    assert is_plain(run(admin, "--json").stdout)
-
-
 @pytest.mark.parametrize("address", ["http://", "http://[::1", "http://u:secret@127.0.0.1:9", "http://a b/"])
 def test_an_address_that_cannot_be_asked_is_said_in_one_line_without_its_password(address):
     result = run(address)
     assert result.exit_code in (USAGE, UNREACHABLE)
     assert len(result.stderr.splitlines()) == 1
     assert "secret" not in result.stderr
-
-
-def test_a_token_that_cannot_be_sent_is_said(admin):
-    result = run(admin, "--token", "a\nb")
-    assert (result.exit_code, len(result.stderr.splitlines())) == (USAGE, 1)

@@ -1,4 +1,3 @@
-import socket
 from pathlib import Path
 
 import pytest
@@ -143,12 +142,6 @@ def test_everything_that_serve_would_refuse_is_told_at_once_a_line_each(words: t
         *("upstream.url", "upstream.ca_file", "records", "prefixes.key_file", "tokens.models"),
     ]
     assert list(tmp_path.iterdir()) == [file]
-
-
-def test_an_address_in_use_may_be_the_running_proxy_s(tmp_path: Path):
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        result = run("check", PHASEGATE_LISTEN=f"127.0.0.1:{taken.getsockname()[1]}")
-    assert (result.exit_code, result.output) == (0, "ok\n")
 
 
 def test_check_is_given_one_file(tmp_path: Path):

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from proxy.cli.footing import claim, concerns, near, ourselves, unclaimed, unfounded, unfurnished
+from proxy.cli.footing import concerns, near, ourselves, unclaimed, unfounded, unfurnished
 from proxy.config import Limit, Prefixes, Settings, Tokens, Upstream
 from proxy.exporters.reader import SQLITE_MAGIC
 from proxy.exporters.schema import migrate
@@ -134,15 +134,6 @@ def test_a_limit_on_what_is_not_counted_is_warned_of() -> None:
     assert list(concerns(Settings(limit=limits, tokens=Tokens(count=False)))) == [
         "limit 'long': tokens.count is off, so no prompt is held to max_prompt_tokens and within_window"
     ]
-
-
-def test_an_address_that_is_free_is_claimed_and_free_again() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        address = f"127.0.0.1:{taken.getsockname()[1]}"
-        with pytest.raises(OSError, match="in use"):
-            claim(address)
-    claim(address)
-    claim(address)
 
 
 @pytest.mark.parametrize(

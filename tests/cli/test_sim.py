@@ -1,5 +1,4 @@
 import json
-import socket
 from pathlib import Path
 
 import click
@@ -14,7 +13,6 @@ from proxy.sim.jobs import Truth
 from proxy.sim.openai import Habits
 from proxy.sim.plan import Plan
 from proxy.sim.server import build
-from tests.live.processes import free_port
 
 
 def run(monkeypatch: pytest.MonkeyPatch, *options: str) -> tuple[object, dict[str, object], Plan]:
@@ -34,6 +32,7 @@ def run(monkeypatch: pytest.MonkeyPatch, *options: str) -> tuple[object, dict[st
         def run(self) -> None:
             caught.update(self.config)
 
+    monkeypatch.setattr(module, "claim", lambda address: None)
     monkeypatch.setattr(module, "build", built)
     monkeypatch.setattr(module.uvicorn, "Config", lambda app, **said: {"app": app, **said})
     monkeypatch.setattr(module.uvicorn, "Server", Server)
@@ -90,21 +89,9 @@ def test_every_number_is_tried() -> None:
     assert numeric == set(NUMBERS)
 
 
-def test_a_model_that_does_not_fit_the_device_is_said() -> None:
+def test_a_model_that_does_not_fit_the_device_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "claim", lambda address: None)
     result = CliRunner().invoke(sim, ["--parameters", "1000"])
     assert (result.exit_code, result.stderr) == (
         2, "phasegate: 2000.0 GB of weights leave no room on NVIDIA H100 SXM\n"
-    )  # fmt: skip
-
-
-def test_a_port_that_is_taken_or_a_file_that_cannot_be_written_is_said() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = str(taken.getsockname()[1])
-        result = CliRunner().invoke(sim, ["--port", port])
-        assert (result.exit_code, result.stderr) == (
-            2, f"phasegate: cannot listen on 127.0.0.1:{port}: Address already in use; --port gives another\n"
-        )  # fmt: skip
-    result = CliRunner().invoke(sim, ["--port", str(free_port()), "--truth", "/nowhere/truth"])
-    assert (result.exit_code, result.stderr) == (
-        2, "phasegate: cannot write /nowhere/truth: No such file or directory\n"
     )  # fmt: skip

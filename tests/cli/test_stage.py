@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from proxy.cli.stage import Stage, StageError, stage
+from proxy.cli.stage import Stage, StageError
+from tests.support.clock import run
 
 
 def test_records_are_given_by_id_once_all_are_whole(tmp_path: Path) -> None:
@@ -16,18 +17,9 @@ def test_records_are_given_by_id_once_all_are_whole(tmp_path: Path) -> None:
 
 def test_a_record_that_does_not_come_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(StageError, match="1 of 1 records"):
-        asyncio.run(Stage(tmp_path, 1, settle_s=0.1).records(["a"]))
+        run(lambda loop: Stage(tmp_path, 1).records(["a"]))
 
 
 def test_truth_is_found_by_the_requests_id(tmp_path: Path) -> None:
     (tmp_path / "truth.jsonl").write_text('{"request": "chatcmpl-act1-stream-0", "interference_ns": 5}\n')
     assert Stage(tmp_path, 1).truths(["act1-stream-0", "other"])["act1-stream-0"]["interference_ns"] == 5
-
-
-def test_a_process_that_does_not_start_says_why(tmp_path: Path) -> None:
-    async def scene() -> None:
-        async with stage(tmp_path, ["--device", "abacus"]):
-            pytest.fail("it started")
-
-    with pytest.raises(StageError, match=r"phasegate sim did not start: .*abacus"):
-        asyncio.run(scene())

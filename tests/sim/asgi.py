@@ -8,6 +8,7 @@ from typing import Any
 from proxy.sim.jobs import Truth
 from proxy.sim.plan import Plan
 from proxy.sim.server import Server, build
+from tests.support.clock import VirtualLoop, run
 
 CHAT = {"model": "m", "messages": [{"role": "user", "content": "tell me of the sea"}], "max_tokens": 4}
 
@@ -117,13 +118,13 @@ def ollama(**more: Any) -> Plan:
 def play(plan: Plan, scene: Callable[[Any, list[Truth]], Awaitable[Any]]) -> Any:
     """Run `scene(server, truths)` inside the server's lifespan."""
 
-    async def run() -> Any:
+    async def played(loop: VirtualLoop) -> Any:
         truths: list[Truth] = []
         server = build(plan, HurriedClock(), truths.append)
         async with Lifespan(server):
             return await asyncio.wait_for(scene(server, truths), 10)
 
-    return asyncio.run(run())
+    return run(played)
 
 
 def ask(plan: Plan, path: str, body: Any, method: str = "POST") -> Exchange:

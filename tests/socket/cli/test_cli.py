@@ -1,5 +1,6 @@
-"""^C at the commands that run for a while, as processes of their own."""
+"""Commands as processes of their own: what they import, a full disk, ^C at those that run for a while."""
 
+import os
 import signal
 import socket
 import subprocess
@@ -14,6 +15,14 @@ from tests.live.processes import free_port, status, until
 from tests.support.imports import ROOT
 
 LIMIT_S = 40.0
+
+
+@pytest.fixture(autouse=True)
+def _heeded() -> Iterator[None]:
+    """Children ignore interrupts where we do, as we may have been told by a shell that started us in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @contextmanager
@@ -69,3 +78,36 @@ def test_a_proxy_that_serves_takes_it_for_a_wish_to_stop() -> None:
         assert code == 0
         assert any("draining" in line for line in lines)
         assert not any("interrupted" in line for line in lines)
+
+
+def test_a_verb_is_imported_on_use_only():
+    code = "import sys, proxy.cli; sys.exit(any(name.startswith('proxy.cli.') for name in sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_name_that_the_terminal_cannot_show_ends_no_command(tmp_path):
+    file = tmp_path / "r.jsonl"
+    file.write_text('{"id": "a", "at": 1, "outcome": "completed", "total_s": 1, "model": "\\u65e5"}\n')
+    done = subprocess.run(
+        [sys.executable, "-m", "proxy", "report", str(file)],
+        env={**os.environ, "PYTHONIOENCODING": "latin-1:strict"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, "\\u65e5" in done.stdout) == (0, True), done.stderr
+
+
+@pytest.mark.parametrize("words", [("--help",), ("config", "print"), ("report", "FILE"), ("report", "FILE", "--rows")])
+def test_a_full_disk_behind_the_output_is_said_in_one_line(tmp_path, words):
+    file = tmp_path / "r.jsonl"
+    file.write_text('{"id": "a", "at": 1, "outcome": "completed", "total_s": 1}\n')
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "proxy", *(str(file) if word == "FILE" else word for word in words)],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert (done.returncode, done.stderr) == (2, "phasegate: cannot go on: No space left on device\n")
