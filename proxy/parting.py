@@ -13,9 +13,18 @@ from proxy.engines.fingerprint import resident
 from proxy.events import Said
 from proxy.fleet import Engine
 from proxy.messages import Message, PromptSeen
-from proxy.office.findings import COLD_LOAD_NS, cold_load, context_truncated
+from proxy.office.findings import cold_load, context_truncated
 from proxy.parts import Audit
-from proxy.records import Evidence, Finished, Inferred, Outcome, PhaseBreakdown, PrefixVerdict, RequestFacts
+from proxy.records import (
+    COLD_LOAD_NS,
+    Evidence,
+    Finished,
+    Inferred,
+    Outcome,
+    PhaseBreakdown,
+    PrefixVerdict,
+    RequestFacts,
+)
 from proxy.tap import FAULTS
 
 ASK_S = 2.0

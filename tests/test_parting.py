@@ -4,9 +4,8 @@ import asyncio
 
 from proxy.events import Said
 from proxy.fleet import Engine
-from proxy.office.findings import COLD_LOAD_NS
 from proxy.parting import Parting
-from proxy.records import EngineReport, Evidence, Finished
+from proxy.records import COLD_LOAD_NS, EngineReport, Evidence, Finished
 from tests.support.clock import VirtualLoop, run
 from tests.support.house import House
 from tests.support.records import finished

@@ -9,16 +9,12 @@ from proxy.attribution import joint
 from proxy.attribution.bill import Bill
 from proxy.attribution.slots import part, prompt_tokens, was_cut
 from proxy.attribution.trust import LATE_NS, decoded_twice
-from proxy.records import Class, EngineReport, Evidence, Finished
+from proxy.records import COLD_LOAD_NS, Class, EngineReport, Evidence, Finished
 
 DURATIONS = "ollama.durations"
 
 ERROR_NS = 2_400_000
 """The residual's worst difference from the child's own log, 285 requests, waits of up to 4.2 s."""
-
-WARM_LOAD_NS = 300_000_000
-"""Below this a load is only its floor, the model was in memory: 0.7-2.4 ms (0.33), 30-80 ms (0.17.4), 145 ms seen; real
-loads of a small model start at 550 ms."""
 
 
 def reported(finished: Finished, report: EngineReport, bill: Bill) -> None:
@@ -91,13 +87,13 @@ def _fitting(finished: Finished, residual: int, known: int) -> tuple[int, int]:
 
 def _swap_wait(evidence: Evidence, load: int) -> int:
     """The part of a load spent waiting for the answers of a runner that had to go."""
-    if not evidence.swapped or evidence.others_done_ns is None or load < WARM_LOAD_NS:
+    if not evidence.swapped or evidence.others_done_ns is None or load < COLD_LOAD_NS:
         return 0
     return min(load, evidence.others_done_ns)
 
 
 def _load(evidence: Evidence, load: int, bill: Bill) -> None:
-    doubtful = evidence.swapped is None and evidence.others_done_ns is not None and load >= WARM_LOAD_NS
+    doubtful = evidence.swapped is None and evidence.others_done_ns is not None and load >= COLD_LOAD_NS
     if doubtful:
         bill.take("load", load, Class.DERIVED, DURATIONS, min(load, evidence.others_done_ns or 0))
     else:

@@ -1,10 +1,7 @@
 """What is worth saying of one exchange beside its numbers."""
 
-from proxy.records import Finished, PhaseBreakdown
+from proxy.records import COLD_LOAD_NS, Finished, PhaseBreakdown
 
-COLD_LOAD_NS = 300_000_000
-"""Ollama's `load_duration` is never zero: 1-80 ms for a resident model, 145 ms seen, real loads of a small model from
-550 ms."""
 TRUNCATED = 1.25
 """Counted over reported prompt tokens. Ollama halves what does not fit, so a cut prompt shows a ratio near 2 or more;
 the least count of the error band is used, so that a bad estimate says nothing."""

@@ -17,12 +17,12 @@ from proxy.prefixes.inferred import PrefillTimes
 from proxy.prefixes.ledger import TEMPLATE, Sight, split
 from proxy.prefixes.reading import Reading
 from proxy.prefixes.scale import SAME, Scale
-from proxy.records import Inferred, PrefixVerdict, Prompt, RequestFacts, Usage
+from proxy.records import COLD_LOAD_NS, Inferred, PrefixVerdict, Prompt, RequestFacts, Usage
 
 OPEN = 4_096
 """Requests remembered between their look-up and their end; more are never in flight."""
 
-ONE_LOAD_S = 0.3
+ONE_LOAD_S = COLD_LOAD_NS / 1e9
 """Seconds between the ends of two loads of a model, at least: no load is shorter that counts as one."""
 
 UNSEEN = Sight(0, 0, 0, 0, 0, 0)
