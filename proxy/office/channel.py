@@ -180,6 +180,17 @@ class Sender:
         if self._link is not None:
             self._link.end.shutdown(socket.SHUT_WR)
 
+    @property
+    def greeted(self) -> bool:
+        """The office has taken its first frames: it is set up, and heeds signals."""
+        return self._link is not None and self._greeted
+
+    async def greeting(self) -> None:
+        """Waits until the office is `greeted`, or gone."""
+        while self._link is not None and not self._greeted:
+            self._moved.clear()
+            await self._moved.wait()
+
     async def drain(self) -> None:
         """Waits until every frame was taken by the office. For shutdown; bound it with a timeout."""
         if self._link is not None:

@@ -30,7 +30,8 @@ log = structlog.get_logger("phasegate.office")
 class OfficeProcess:
     """One office at a time.
 
-    State: the child (None between two), whether it shall end, whether it has, and whether patience did.
+    State: the child (None between two), whether it is to open its files anew as soon as it can hear of it, whether it
+    shall end, whether it has, and whether patience did.
     """
 
     def __init__(self, sender: Sender, command: Sequence[str] = COMMAND, delay_s: float = DELAY_S) -> None:
@@ -38,6 +39,7 @@ class OfficeProcess:
         self._command = command
         self._delay_s = delay_s
         self._child: asyncio.subprocess.Process | None = None
+        self._stale = False
         self._ending = asyncio.Event()
         self._ended = asyncio.Event()
         self._given_up = False
@@ -68,8 +70,9 @@ class OfficeProcess:
             log.error("frames_not_delivered", frames=self._sender.waiting)
 
     def reopen(self) -> None:
-        """The office opens its files anew: SIGHUP, passed on."""
-        if self._child is not None and self._child.returncode is None:
+        """The office opens its files anew: SIGHUP, passed on; to one that starts, when it can hear: it would die."""
+        self._stale = not self._sender.greeted
+        if not self._stale and self._child is not None and self._child.returncode is None:
             self._child.send_signal(signal.SIGHUP)
 
     async def _keep(self, memory: int) -> None:
@@ -93,14 +96,22 @@ class OfficeProcess:
                 start_new_session=True,
                 pass_fds=inherited,
             )
+        self._stale = False
         self._sender.attach(ours)
-        farewell = asyncio.create_task(self._farewell())
+        beside = [asyncio.create_task(self._welcome()), asyncio.create_task(self._farewell())]
         try:
             await self._child.wait()
         finally:
-            farewell.cancel()
+            for task in beside:
+                task.cancel()
             self._sender.detach()
             self._child = None
+
+    async def _welcome(self) -> None:
+        """When it is set up: what it could not hear of before."""
+        await self._sender.greeting()
+        if self._stale:
+            self.reopen()
 
     async def _farewell(self) -> None:
         """When it shall end: the last frames, then the end of the stream."""

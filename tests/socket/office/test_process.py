@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import sys
 from collections.abc import AsyncIterator, MutableMapping
+from pathlib import Path
 from typing import Any
 
 from structlog.testing import capture_logs
@@ -27,6 +28,39 @@ def test_an_office_that_hangs_is_killed_in_the_end() -> None:
         assert sender.lost == 1
 
     run(test)
+
+
+LISTENER = """
+import signal, socket, struct, sys
+def heard(*_):
+    open(sys.argv[1], "a").write("heard\\n")
+end = socket.socket(fileno=int(sys.argv[2]))
+end.recv(65536)
+signal.signal(signal.SIGHUP, heard)
+end.send(struct.pack("!I", 1))
+while end.recv(65536):
+    end.send(struct.pack("!I", 1))
+"""
+
+
+def test_an_office_that_starts_hears_of_a_reload_when_it_is_set_up(tmp_path: Path) -> None:
+    async def test() -> None:
+        heard = tmp_path / "heard"
+        sender = Sender(Hello(pid=1, version="0"))
+        process = OfficeProcess(sender, (sys.executable, "-c", LISTENER, str(heard)), delay_s=600)
+        task = asyncio.create_task(process.run())
+        await until(lambda: process.pid is not None)
+        process.reopen()
+        process.reopen()
+        await until(heard.exists)
+        process.reopen()
+        await until(lambda: heard.read_text() == "heard\n" * 2)
+        await process.stop()
+        await task
+
+    with capture_logs() as logs:
+        run(test)
+    assert logs == []
 
 
 @contextlib.asynccontextmanager
