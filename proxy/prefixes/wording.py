@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from proxy.plain import printable
+from proxy.prefixes.breakers.cost import HOUR_S
 from proxy.prefixes.breakers.finder import LEAST_REQUESTS, LEAST_TOKENS
 from proxy.prefixes.ledger import BINS
 
@@ -95,7 +96,7 @@ def _rates(totals: dict[str, Any]) -> Iterator[str]:
 def sentence(breaker: dict[str, Any], prefill_rate: float | None = None) -> str:
     """One breaker in words."""
     place = f"the {breaker['role']} text of family {breaker['family']} changes at character {breaker['char']}"
-    saves = f"{FIXES.get(breaker['fix'], breaker['fix'])} saves {_cost(breaker, prefill_rate, ' of its prompt tokens')}"
+    saves = f"{FIXES.get(breaker['fix'], breaker['fix'])} saves {_cost(breaker, prefill_rate, briefly=False)}"
     return f"{place} ({KINDS.get(breaker['kind'], breaker['kind'])}); {saves}"
 
 
@@ -158,20 +159,25 @@ def _curve(report: dict[str, Any]) -> list[tuple[str, ...]]:
     return rows
 
 
-def _cost(breaker: dict[str, Any], prefill_rate: float | None, of: str = "") -> str:
-    """In time where the engine's pace is known, and by the hour where one was observed."""
-    if breaker.get("tokens_per_hour") is not None:
-        what, when = "per_hour", " an hour"
-    elif None not in (breaker.get("tokens_observed"), breaker.get("observed_s")):
-        what, when = "observed", f" in the {breaker['observed_s']:,.0f} s observed"
+def _cost(breaker: dict[str, Any], prefill_rate: float | None, *, briefly: bool = True) -> str:
+    """In time where the engine's pace is known, and by the hour; of less than one, what was observed stands first."""
+    observed_s, part = breaker.get("observed_s"), breaker.get("share_saved")
+    if breaker.get("tokens_per_hour") is None:
+        said = _much(breaker, "saved", prefill_rate)
+    elif observed_s is None or observed_s >= HOUR_S:
+        said = _much(breaker, "per_hour", prefill_rate) + " an hour"
     else:
-        what, when = "saved", ""
+        said = f"{_much(breaker, 'observed', prefill_rate)} in the {observed_s:,.0f} s observed"
+        pace = _much(breaker, "per_hour", prefill_rate).split()[0]
+        said += "" if briefly else f", {pace} an hour at that pace"
+    return said if part is None else f"{said} ({_percent(part)}{'' if briefly else ' of its prompt tokens'})"
+
+
+def _much(breaker: dict[str, Any], what: str, prefill_rate: float | None) -> str:
     tokens, seconds = breaker[f"tokens_{what}"], breaker.get(f"seconds_{what}")
     if seconds is None and prefill_rate:
         seconds = tokens / prefill_rate
-    much = f"{tokens:,} tokens" if seconds is None else f"{seconds:,.1f} s of prefill"
-    part = breaker.get("share_saved")
-    return much + when + (f" ({_percent(part)}{of})" if part is not None else "")
+    return f"{tokens:,} tokens" if seconds is None else f"{seconds:,.1f} prefill seconds"
 
 
 def _percent(rate: float) -> str:

@@ -59,7 +59,7 @@ def test_and_for_people_who_wait(requests, monkeypatch):
     monkeypatch.setattr(verb, "PROGRESS", 5)
     result = run(requests, "--prefill-rate", 1_000)
     assert "(a time stamp); moving it to the end saves" in result.stdout.splitlines()[0]
-    assert re.search(r"saves \d+\.\d s of prefill an hour \(\d+\.\d % of its prompt tokens\)", result.stdout)
+    assert re.search(r"saves \d+\.\d prefill seconds an hour \(\d+\.\d % of its prompt tokens\)", result.stdout)
     assert RULES[40:80] not in result.stdout
     assert "10 requests read" in result.stderr
 

@@ -1,4 +1,4 @@
-"""What a breaker cost in the time that was observed; by the hour only where one was: a minute foretells none."""
+"""What a breaker cost: in the time that was observed, and an hour at that pace."""
 
 from typing import Any
 
@@ -16,15 +16,11 @@ def cost(breaker: Breaker, observed_s: float, sampled: float = 1.0, rate: float 
         return {}
     tokens = breaker.tokens_saved / sampled
     seconds = tokens / rate if rate else None
-    told: dict[str, Any] = {
+    hours = observed_s / HOUR_S
+    return {
         "observed_s": round(observed_s, 1),
         "tokens_observed": round(tokens),
         "seconds_observed": None if seconds is None else round(seconds, 1),
-    }
-    if observed_s < HOUR_S:
-        return told
-    hours = observed_s / HOUR_S
-    return told | {
         "requests_per_hour": round(len(breaker.ids) / sampled / hours, 1),
         "tokens_per_hour": round(tokens / hours),
         "seconds_per_hour": None if seconds is None else round(seconds / hours, 1),

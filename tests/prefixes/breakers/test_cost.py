@@ -6,13 +6,10 @@ from proxy.prefixes.breakers.finder import Breaker
 BREAKER = Breaker("timestamp", "move", ("1", "2", "3"), 0, "system", 38, 9, 50, 900, 0.25, 0.7, ("dd:dd",))
 
 
-def test_of_less_than_an_hour_only_that_time_is_told():
-    assert cost(BREAKER, 62.04) == {"observed_s": 62.0, "tokens_observed": 900, "seconds_observed": None}
-    told = cost(BREAKER, HOUR_S - 1, rate=100.0)
-    assert told == {"observed_s": HOUR_S - 1, "tokens_observed": 900, "seconds_observed": 9.0}
-
-
-def test_of_an_hour_and_more_it_is_told_by_the_hour_too():
+def test_it_is_told_of_the_time_observed_and_by_the_hour():
+    told = cost(BREAKER, 60.04)
+    assert (told["observed_s"], told["tokens_observed"], told["seconds_observed"]) == (60.0, 900, None)
+    assert (told["requests_per_hour"], told["tokens_per_hour"], told["seconds_per_hour"]) == (179.9, 53964, None)
     assert cost(BREAKER, 2 * HOUR_S, rate=100.0) == {
         "observed_s": 7200.0,
         "tokens_observed": 900,
