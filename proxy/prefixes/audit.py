@@ -98,9 +98,8 @@ class Audit:
             reading.sight = self._sight(reading, round(before.repeated * reading.tokens / max(1, before.tokens)))
         if loaded_s is not None and (reading.emptied_s is None or loaded_s - reading.emptied_s >= ONE_LOAD_S):
             self._loaded(reading, loaded_s)
-        if reading.emptied_s is not None:
-            # What it had seen was gone before it was read, and would have been there in a cache that never loses any.
-            found = self._cache.found(reading)
+        if (found := self._cache.found(reading)) is not None:
+            # What it had seen and was gone when its turn came would have been there in a cache that never loses any.
             reading.sight = reading.sight._replace(resident=found, infinite=max(found, reading.sight.infinite))
         self._cache.end(reading, said)
         reading.look_closer()

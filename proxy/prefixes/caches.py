@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import NamedTuple, Protocol
 
 from proxy.events import Said
@@ -113,8 +114,8 @@ class Cache(Protocol):
         """It was restarted; or it has loaded this model anew, whose requests under way go on."""
         ...
 
-    def found(self, reading: Reading) -> int:
-        """Tokens that the request, which is about to end and was under way when its model was loaded, found there."""
+    def found(self, reading: Reading) -> int | None:
+        """Tokens that the request, which is about to end, found there when its turn came; None: as at dispatch."""
         ...
 
 
@@ -162,15 +163,16 @@ class Blocks:
         """Nothing is there, of no model: blocks do not know whose they are."""
         self._shadow.clear()
 
-    def found(self, reading: Reading) -> int:
-        """Nothing: engines with blocks have their model before they have requests."""
-        return 0
+    def found(self, reading: Reading) -> int | None:
+        """What was there at dispatch; of a model that was loaded since, nothing."""
+        return None if reading.emptied_s is None else 0
 
 
 class Slots:
-    """llama.cpp's cache, and Ollama's: slots per model, prompts token by token."""
+    """llama.cpp's cache, and Ollama's: slots per model, prompts token by token. What a cache without a limit would give
+    is told in blocks: such a cache has one memory, no slots."""
 
-    # State: the slots of each model.
+    # State: the slots of each model, those that wait for one, and all that was ever there.
 
     block = 1
 
@@ -178,51 +180,88 @@ class Slots:
         self.capacity: int | None = None
         self.chains = texts.chains(BLOCK)
         self._slots = max(1, slots)
-        self._models: Generations[SlotShadow] = Generations(MODELS)
+        self._ever = Blocks(texts, BLOCK)
+        self._models: Generations[_Queue] = Generations(MODELS)
 
     def look(self, reading: Reading) -> Look:
         """The longest common prefix with the slot that would take it."""
-        found = self._of(reading).look(self._packed(reading), reading.added)
-        return Look(found, found, sum([max(0, chain.tokens - 1) for chain in reading.chains]))
+        queue, usable = self._of(reading), sum([max(0, chain.tokens - 1) for chain in reading.chains])
+        ahead = [self._packed(other) for other in islice(reversed(queue.line.values()), self._slots)]
+        found = queue.slots.look(self._packed(reading), reading.added, ahead)
+        return Look(found, max(found, min(self._ever.look(reading).infinite, usable)), usable)
 
     def begin(self, reading: Reading) -> None:
-        """A slot takes it."""
-        reading.slot = self._of(reading).begin(self._packed(reading), reading.added)
+        """A slot takes it, now or when one is free."""
+        self._ever.begin(reading)
+        queue = self._of(reading)
+        if queue.slots.free:
+            reading.slot = queue.slots.begin(self._packed(reading), reading.added)
+        else:
+            queue.line[reading.number] = reading
 
     def withdraw(self, reading: Reading) -> None:
         """The slot was not taken."""
+        self._ever.withdraw(reading)
+        queue = self._of(reading)
         if reading.slot is not None:
-            self._of(reading).withdraw(reading.slot, self._packed(reading))
+            queue.slots.withdraw(reading.slot, self._packed(reading))
+            self._next(queue)
+        queue.line.pop(reading.number, None)
 
     def spell(self, reading: Reading, chain: Chain) -> None:
         """Slots are looked up by our rendering."""
 
     def end(self, reading: Reading, said: Said) -> None:
-        """The slot holds the prompt and its answer."""
-        if reading.slot is not None:
+        """The slot holds the prompt and its answer, and is free for who waits."""
+        self._ever.end(reading, said)
+        queue, packed = self._of(reading), self._packed(reading)
+        waited = queue.line.pop(reading.number, None) is not None
+        taken = queue.slots.begin(packed, reading.added) if waited else reading.slot
+        if taken is not None:
             added = self.chains.packed((Segment(said.text),)) if said.text else b""
-            self._of(reading).end(reading.slot.slot, self._packed(reading) + added)
+            queue.slots.end(taken.slot, packed + added)
+        if not waited:  # else it overtook those whose slots are known, and left none
+            self._next(queue)
 
     def clear(self, model: str | None = None) -> None:
         """Nothing is there."""
         if model is None:
             self._models = Generations(MODELS)
+            self._ever.clear()
         else:
-            self._slots_of(model).clear()
+            self._queue(model).slots.clear()
 
-    def found(self, reading: Reading) -> int:
-        """What was left in its slot since the model was loaded, by those that ended before."""
-        held = b"" if reading.slot is None else self._of(reading).held(reading.slot.slot)
-        return max(0, min(common(held, self._packed(reading)), reading.tokens - 1))
+    def found(self, reading: Reading) -> int | None:
+        """What was in the slot when it took this one; of a model that was loaded since, what others that ended before
+        have left there."""
+        queue, taken, packed = self._of(reading), reading.slot, self._packed(reading)
+        if taken is None:
+            return queue.slots.look(packed, reading.added) if reading.number in queue.line else None
+        if taken.loads == queue.slots.loads:
+            return taken.reused
+        return max(0, min(common(queue.slots.held(taken.slot), packed), reading.tokens - 1))
 
-    def _of(self, reading: Reading) -> SlotShadow:
-        return self._slots_of(reading.model)
+    def _next(self, queue: "_Queue") -> None:
+        """A free slot takes who waits longest."""
+        while queue.line and queue.slots.free:
+            first = queue.line.pop(next(iter(queue.line)))
+            first.slot = queue.slots.begin(self._packed(first), first.added)
 
-    def _slots_of(self, model: str) -> SlotShadow:
-        return self._models.of(hash(model), lambda: SlotShadow(self._slots))
+    def _of(self, reading: Reading) -> "_Queue":
+        return self._queue(reading.model)
+
+    def _queue(self, model: str) -> "_Queue":
+        return self._models.of(hash(model), lambda: _Queue(SlotShadow(self._slots), {}))
 
     def _packed(self, reading: Reading) -> bytes:
         return b"".join(map(pack, reading.prompt.ids)) + self.chains.packed(reading.segments)
+
+
+class _Queue(NamedTuple):
+    """The slots of one model, and those that wait for one, by number."""
+
+    slots: SlotShadow
+    line: dict[int, Reading]
 
 
 SLOTTED = ("llamacpp", "ollama")

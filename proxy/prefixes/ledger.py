@@ -2,7 +2,7 @@
 
     hit            the engine took it from its cache, as it says; as we expect, where it does not say
     engine_gap     the cache should have had it, the engine computed it
-    capacity       the engine had it once and evicted it
+    capacity       the engine had it once and evicted it, or has it in a slot that did not take the prompt
     other_replica  another replica has it
     text_break     the text was seen, but behind a beginning that differs
     structural     the partial last block, and the last token, which no cache gives

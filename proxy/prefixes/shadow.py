@@ -8,7 +8,7 @@ the others, and prompts put aside in host memory when a slot is taken for anothe
 """
 
 from collections import OrderedDict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import takewhile
 from typing import NamedTuple
 
@@ -170,26 +170,39 @@ class Taken(NamedTuple):
     """The prompt that came back from host memory for it."""
     saved: bool
     """Whether what it had was put there, and was not there before."""
+    loads: int
+    """Loads of the model before."""
 
 
 class SlotShadow:
     """The prompts in llama.cpp's slots, and those it put aside."""
 
-    # State: per slot what it holds and whether it is at work (from the least to the most recently used), saved prompts.
+    # State: per slot what it holds and whether it is at work (from the least to the most recently used), saved prompts,
+    # how often the model was loaded anew.
 
     def __init__(self, slots: int, saved_tokens: int = SAVED_TOKENS) -> None:
         self._held: OrderedDict[int, bytes] = OrderedDict((slot, b"") for slot in range(slots))
         self._busy: set[int] = set()
         self._saved: deque[bytes] = deque()
         self._room = saved_tokens
+        self.loads = 0
 
-    def look(self, packed: bytes, added: Added = PLAIN) -> int:
-        """Tokens of the prompt that the slot which would take it has; changes nothing."""
-        return self._plan(packed, added)[1]
+    @property
+    def free(self) -> bool:
+        """Some slot is not at work."""
+        return len(self._busy) < len(self._held)
+
+    def look(self, packed: bytes, added: Added = PLAIN, ahead: Sequence[bytes] = ()) -> int:
+        """Tokens of the prompt that the slot which would take it has; changes nothing. `ahead`: prompts that wait for a
+        slot, the last one first, as many as there are slots at most: they will be there before."""
+        if not ahead:
+            return self._plan(packed, added, self._held)[1]
+        latest = (*ahead, *reversed(self._held.values()))[: len(self._held)]
+        return self._plan(packed, added, dict(enumerate(reversed(latest))))[1]
 
     def begin(self, packed: bytes, added: Added = PLAIN) -> Taken:
-        """A slot takes the prompt."""
-        slot, reused, aside, restored = self._plan(packed, added)
+        """A slot takes the prompt: a free one, if any is."""
+        slot, reused, aside, restored = self._plan(packed, added, self._held)
         before, busy = self._held[slot], slot in self._busy
         if restored is not None:
             self._saved.remove(restored)
@@ -197,7 +210,7 @@ class SlotShadow:
         self._held[slot] = packed
         self._held.move_to_end(slot)
         self._busy.add(slot)
-        return Taken(slot, reused, before, busy, restored, saved)
+        return Taken(slot, reused, before, busy, restored, saved, self.loads)
 
     def end(self, slot: int, packed: bytes) -> None:
         """The slot is free and holds the prompt and its answer."""
@@ -224,27 +237,28 @@ class SlotShadow:
         """The model was loaded anew: nothing is there. Slots at work stay so, for that waited for the load."""
         self._held = OrderedDict((slot, b"") for slot in self._held)
         self._saved.clear()
+        self.loads += 1
 
-    def _plan(self, packed: bytes, added: Added) -> tuple[int, int, bool, bytes | None]:
+    def _plan(self, packed: bytes, added: Added, held: Mapping[int, bytes]) -> tuple[int, int, bool, bytes | None]:
         """Slot, tokens reused, whether its prompt is put aside, and the saved prompt that comes back instead."""
         size = max(1, len(packed) // TOKEN)
-        free = [slot for slot in self._held if slot not in self._busy] or list(self._held)
-        slot = max(free, key=lambda one: common(self._held[one], packed))
-        shared = common(self._held[slot], packed)
+        free = [slot for slot in held if slot not in self._busy] or list(held)
+        slot = max(free, key=lambda one: common(held[one], packed))
+        shared = common(held[slot], packed)
         if added.to(shared) <= SIMILAR * (size + added.template):
             slot = free[0]
-            shared = common(self._held[slot], packed)
-            aside = bool(self._held[slot])
+            shared = common(held[slot], packed)
+            aside = bool(held[slot])
         else:
-            aside = added.to(shared) < KEEP * (len(self._held[slot]) // TOKEN + added.template)
-        restored = self._better(packed, slot, shared, added) if aside else None
+            aside = added.to(shared) < KEEP * (len(held[slot]) // TOKEN + added.template)
+        restored = self._better(packed, held[slot], shared, added) if aside else None
         if restored is not None:
             shared = common(restored, packed)
         return slot, min(shared, size - 1), aside, restored
 
-    def _better(self, packed: bytes, slot: int, shared: int, added: Added) -> bytes | None:
+    def _better(self, packed: bytes, held: bytes, shared: int, added: Added) -> bytes | None:
         """The saved prompt that shares more with this one, and wastes less, than what the slot holds."""
-        best, keep = None, added.to(shared) / max(1, len(self._held[slot]) // TOKEN + added.template)
+        best, keep = None, added.to(shared) / max(1, len(held) // TOKEN + added.template)
         for saved in self._saved:
             found = common(saved, packed)
             kept = added.to(found) / (len(saved) // TOKEN + added.template)

@@ -379,6 +379,68 @@ def test_an_engine_of_unknown_kind_that_loads_a_model_has_nothing_in_blocks(audi
     assert ended(audit, "5", loaded_s=200.0)[1] == 0
 
 
+LONG_TALK = facts(chat(("user", "a talk of some length, about this and that, and about one thing or the other")))
+NEWS = facts(chat(("user", "what has it to do with the news of today, of yesterday, or of the day before?")))
+
+
+def told(audit, id, said="ok", used=None):
+    return {name: count for name, count in audit.ended(id, Said(said), used).bins if count}
+
+
+def test_a_cache_without_a_limit_has_what_slots_lost(texts, monkeypatch):
+    monkeypatch.setattr("proxy.prefixes.shadow.RESTORE", 2.0)  # nothing comes back from host memory
+    audit = Audit(texts, cache_of("llamacpp", texts, None, None, 1))
+    for id, asked in (("1", LONG_TALK), ("2", NEWS)):
+        play(audit, id, asked, "ok")
+    whole = audit.dispatched("3", LONG_TALK, 0).tokens
+    bins = told(audit, "3")
+    assert bins["hit"] == SHARED - len("hello, this is ")
+    assert whole - 1 - bins["hit"] - 16 < bins["capacity"] < whole - bins["hit"]
+    audit.restarted()
+    audit.dispatched("4", LONG_TALK, 0)
+    assert "capacity" not in told(audit, "4")
+
+
+def test_what_was_refused_is_in_no_cache_without_a_limit(texts):
+    audit = Audit(texts, cache_of("llamacpp", texts, None, None, 2))
+    audit.dispatched("1", LONG_TALK, 0)
+    audit.unread("1")
+    assert audit.predict("2", LONG_TALK, 0).infinite == 0
+
+
+def test_who_waits_for_a_slot_finds_what_it_has_when_it_is_free(texts):
+    """Prompts at one slot in turn: each finds what the one before has left, its answer with it."""
+    audit = Audit(texts, cache_of("ollama", texts, None, None, 1))
+    audit.dispatched("1", LONG_TALK, 0)
+    audit.dispatched("2", NEWS, 0)
+    again = audit.dispatched("3", NEWS, 0)
+    assert again.expected == again.tokens - 1, "of those that wait the last one is there before"
+    audit.dispatched("4", facts(chat(("user", "a talk of some length"))), 0)
+    told(audit, "1")
+    assert told(audit, "2")["hit"] == len("_user\n")
+    assert told(audit, "3")["hit"] == again.tokens - 1
+    assert told(audit, "4")["hit"] == len("_user\na talk of some length_\n"[:-2])
+
+
+def test_who_overtakes_those_that_wait_leaves_them_where_they_are(texts):
+    audit = Audit(texts, cache_of("ollama", texts, None, None, 1))
+    for id, asked in (("1", LONG_TALK), ("2", LONG_TALK), ("3", NEWS)):
+        audit.dispatched(id, asked, 0)
+    assert told(audit, "3")["hit"] == len("_user\n"), "the engine has more slots, or another order"
+    told(audit, "1")
+    assert told(audit, "2")["hit"] == audit.predict("x", LONG_TALK, 0).tokens - 1
+
+
+def test_who_is_refused_while_it_waits_gets_no_slot(texts):
+    audit = Audit(texts, cache_of("ollama", texts, None, None, 1))
+    for id, asked in (("1", LONG_TALK), ("2", NEWS), ("3", LONG_TALK)):
+        audit.dispatched(id, asked, 0)
+    audit.unread("2")
+    audit.unread("1")
+    assert "hit" not in told(audit, "3"), "and what was refused left it free"
+    assert audit.predict("x", LONG_TALK, 0).expected == audit.predict("x", LONG_TALK, 0).tokens - 1
+
+
 def test_an_answer_without_a_slot_is_let_go(texts):
     slots = Slots(texts, 1)
     audit = Audit(texts, slots)

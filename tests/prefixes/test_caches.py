@@ -91,6 +91,20 @@ def test_one_block_of_a_full_cache_is_not_full(texts):
     assert cache.look(one).resident == 32
 
 
+def test_slots_tell_what_was_there_when_the_turn_came(texts):
+    cache, first, second = Slots(texts, 1), reading(texts, "q" * 40), reading(texts, "q" * 40)
+    first.number, second.number = 1, 2
+    assert cache.found(first) is None
+    cache.begin(first)
+    cache.begin(second)
+    assert cache.found(first) == 0
+    assert cache.found(second) == second.sight.tokens - 1
+    cache.end(first, Said("a"))
+    assert cache.found(second) == second.sight.tokens - 1
+    cache.clear("m")
+    assert cache.found(second) == 0
+
+
 def test_a_slot_takes_a_prompt_and_its_answer(texts):
     cache, asked = Slots(texts, 1), reading(texts, "q" * 40)
     cache.begin(asked)

@@ -168,6 +168,17 @@ def test_host_memory_is_bounded_and_keeps_no_prompt_twice():
     assert slots.look(packed("dddddd")) == 0
 
 
+def test_those_that_wait_will_be_there_before():
+    slots = SlotShadow(2)
+    for text in ("aaaa", "bbbb"):
+        slots.begin(packed(text))
+    assert not slots.free
+    ahead = [packed("dddd")]
+    found = [slots.look(packed(text * 5), ahead=ahead) for text in "abd"]
+    assert found == [0, 4, 4], "the slot that is at work for the longest time is free first"
+    assert [slots.look(packed(text * 5)) for text in "abd"] == [4, 4, 0]
+
+
 def test_a_load_empties_slots_and_host_memory_and_those_at_work_stay_at_work():
     slots = SlotShadow(2)
     busy = slots.begin(packed("aaaa"))
