@@ -19,7 +19,6 @@ from proxy import headers
 from proxy.admission.ask import OTHERS
 from proxy.admission.door import Door
 from proxy.admission.limits import Limits
-from proxy.admission.names import Listed
 from proxy.auditing import Auditing
 from proxy.client import Client, Receive, Scope, Send
 from proxy.clock import Clock
@@ -33,6 +32,7 @@ from proxy.household import Household
 from proxy.lookout import Lookout, look
 from proxy.memory import keep, recall, spell
 from proxy.messages import EngineState, Message, Pulse
+from proxy.names import Listed
 from proxy.parting import ASK_S, Parting
 from proxy.policy import reloaded, rules, tenants
 from proxy.relay import Relay
@@ -186,6 +186,7 @@ class DataApp:
             any_name=lambda: engine.kind in ANY_NAME,
         )
         engine = Engine(upstream, self._relay, door, self._furniture.desk(ask, known), configured)
+        engine.known = known
         return engine
 
 

@@ -67,7 +67,7 @@ class Auditing:
         kept = Spelt if self._settings.exact_ids and engine.kind == "vllm" else Blocks
         cache = cache_of(engine.kind, self._texts, block, tokens, slots, kept)
         self._caches[engine.name] = cache
-        engine.audit = Audit(self._texts, cache, self._caches.values())  # as they come and go
+        engine.audit = Audit(self._texts, cache, self._caches.values(), engine.known)  # as they come and go
 
     async def acquaint(self, engine: Engine, prompt: Prompt, spelling: bytes = b"") -> Sequence[int] | None:
         """Tokenise what is new in a long prompt, off the loop, and read its spelling: its token ids, as the engine says

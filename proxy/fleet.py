@@ -17,6 +17,7 @@ from proxy.engines.inflight import InFlight
 from proxy.engines.runners import Runners
 from proxy.errors import EngineUnreachable, ProxyError, UnknownModel
 from proxy.headers import Pair
+from proxy.names import serves, takes
 from proxy.parts import Audit, Desk, Door
 from proxy.records import EngineReport, Evidence, PrefixVerdict, RequestFacts
 from proxy.relay import Answer, Body, Relay
@@ -60,6 +61,8 @@ class Engine:
         self.bears_splice = True
         self.on_trouble: Callable[[], None] = lambda: None
         self.on_change: Callable[[Engine], None] = lambda engine: None
+        self.known: Callable[[str], str] = lambda model: model
+        """The model that a client calls so, in a name that is the same for all spellings."""
         self._shape: CacheShape = (None, None)
         self._began_s: float | None = None
 
@@ -254,7 +257,8 @@ class Fleet:
         await asyncio.shield(self._looking)
 
     def _serving(self, model: str) -> list[Engine]:
-        return [engine for engine in self.present if serves(engine.models, model)]
+        found = [engine for engine in self.present if serves(engine.models, model)]
+        return found or [engine for engine in self.present if engine.kind == "ollama" and takes(engine.models, model)]
 
     def _nobody(self, model: str) -> ProxyError:
         silent = [engine.name for engine in self.present if not engine.models]
@@ -280,8 +284,3 @@ def having(engines: Sequence[Engine], facts: RequestFacts) -> Sequence[Engine]:
     else:
         fitting = [engine for engine in engines if engine.kind != "ollama"]
     return fitting or engines
-
-
-def serves(models: Sequence[str], model: str) -> bool:
-    """Whether a list of models has this name. Ollama's `llama3` means `llama3:latest`."""
-    return model in models or f"{model}:latest" in models

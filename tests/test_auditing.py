@@ -98,6 +98,31 @@ def test_a_prompt_that_the_engine_refused_is_not_in_its_cache_and_in_no_bin(stat
     assert dict(second.bins)["text_break"] == 0
 
 
+@pytest.mark.parametrize(
+    ("pages", "names"),
+    [
+        (ollama(**{"m:latest": "w"}), ("m", "M", "m:latest", "library/m")),
+        ({"/props": {"build_info": "b1"}, "/v1/models": {"data": [{"id": "m1"}]}}, ("m1", "gpt-4", "any")),
+    ],
+    ids=["Ollama's spellings", "llama.cpp's any"],
+)
+def test_a_model_has_one_cache_whichever_name_a_client_has_for_it(
+    pages: dict[str, object], names: tuple[str, ...]
+) -> None:
+    async def main(loop: VirtualLoop) -> list[Finished]:
+        looks = serving({URL.removeprefix("http://"): pages})
+        house = House(loop, WHOLE, looks=looks, upstream=[{"url": URL}])
+        await house.app.lookout.look_at_all()
+        for name in names:
+            await house.ask(simple_request(json.dumps({**json.loads(LONG_PROMPT), "model": name}).encode()))
+        return house.records
+
+    verdicts = [record.prefix for record in run(main)]
+    assert [None if one is None else one.expected for one in verdicts] == [
+        None if one is None else (one.tokens - 1) * (at > 0) for at, one in enumerate(verdicts)
+    ]
+
+
 def test_the_office_gets_prompt_and_answer_and_the_record_neither() -> None:
     records, (seen,) = asked()
     assert (seen.id, seen.model, seen.answer) == (records[0].id, "m1", "Hi")

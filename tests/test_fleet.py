@@ -8,7 +8,7 @@ import pytest
 
 from proxy.engines.fingerprint import Fingerprint
 from proxy.errors import EngineUnreachable, UnknownModel
-from proxy.fleet import FRESH_S, Engine, serves, waited_ns
+from proxy.fleet import FRESH_S, Engine, waited_ns
 from proxy.records import EngineReport, RequestFacts
 from proxy.wire.routes import classify
 from tests.support.client import simple_request
@@ -61,12 +61,6 @@ def test_a_request_goes_to_an_engine_that_lists_its_model() -> None:
     ]  # fmt: skip
 
 
-def test_ollamas_short_name_means_latest() -> None:
-    assert serves(["m:latest"], "m")
-    assert not serves(["m:7b"], "m")
-    assert serves(["m"], "m")
-
-
 def test_replicas_take_turns() -> None:
     names = at(SITES, lambda house: chosen(house, *[asking("b")] * 6))
     assert names == ["one", "two", "three"] * 2
@@ -85,6 +79,18 @@ def test_fewest_in_flight_come_before_turns() -> None:
 
 def test_one_engine_serves_whatever_it_is_asked() -> None:
     assert at({}, lambda house: chosen(house, asking("nobody's")), upstream=THREE[:1]) == ["one"]
+
+
+def test_ollama_takes_other_spellings_of_a_name_that_no_list_has() -> None:
+    served = {"one.test:1": listing("b"), "two.test:1": ollama(**{"M:latest": "w"}), "three.test:1": listing("m")}
+
+    def chosen_for(*names: str) -> list[str]:
+        return at(served, lambda house: chosen(house, *map(asking, names)))
+
+    assert chosen_for("library/m", "M", "registry.ollama.ai/library/m:latest") == ["two"] * 3
+    assert chosen_for("m") == ["three"]
+    with pytest.raises(UnknownModel):
+        chosen_for("B")
 
 
 def test_a_path_without_a_model_goes_to_the_first_and_a_list_of_models_to_all() -> None:

@@ -2,7 +2,6 @@
 
     rules       what the operator wants: frozen limits, each with its scope and its mode
     ask         one request, as limits see it
-    names       of models: one each, however a client spells it
     gcra        a rate: so many units a minute, exact in integers
     budget      a sum: so many tokens an hour or a day, over restarts
     slots       a number at once

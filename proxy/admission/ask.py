@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from proxy.admission.names import short, shortest
+from proxy.names import short, shortest
 from proxy.records import RequestFacts, TokenCount
 
 OTHERS = "(others)"

@@ -13,7 +13,6 @@ from typing import Any
 from proxy.admission.ask import Ask, ask
 from proxy.admission.hold import Hold, Now
 from proxy.admission.limits import Limits, Weighed
-from proxy.admission.names import Listed
 from proxy.admission.permit import ADMITTED, Permit, free, spent
 from proxy.admission.quota import ratelimit_headers
 from proxy.admission.refusals import Denial
@@ -21,6 +20,7 @@ from proxy.admission.rules import Rule
 from proxy.admission.slots import Slots
 from proxy.admission.turns import Turns
 from proxy.clock import Clock
+from proxy.names import Listed
 from proxy.records import AdmissionVerdict, PrefixVerdict, RequestFacts, TokenCount, Usage
 
 Gate = tuple[Rule, Slots]

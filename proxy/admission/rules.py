@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from proxy.admission.ask import OTHERS, Ask
-from proxy.admission.names import spellings
+from proxy.names import spellings
 
 MODES = ("off", "observe", "enforce")
 SCOPES = ("engine", "model", "tenant")

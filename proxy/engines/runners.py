@@ -2,6 +2,7 @@
 
 from typing import NamedTuple, TypeVar
 
+from proxy.names import shortest
 from proxy.records import Evidence, RequestFacts
 
 _V = TypeVar("_V")
@@ -17,7 +18,7 @@ class Runner(NamedTuple):
     """One loaded model: its weights and the options it was loaded with."""
 
     weights: str
-    """The weights' digest where it is known, else the model's full name; empty where an engine has one runner only."""
+    """The weights' digest where it is known, else the model's shortest name; empty: the engine's only runner."""
     options: tuple[tuple[str, str], ...] = ()
 
 
@@ -43,13 +44,13 @@ class Runners:
 
     def weights(self, name: str, digest: str) -> None:
         """Names with one digest share a runner: from `/api/show`'s FROM line, or `/api/tags`."""
-        _remember(self._weights, full_name(name), digest)
+        _remember(self._weights, shortest(name), digest)
 
     def of(self, facts: RequestFacts) -> Runner:
         """The runner that will work on this request."""
         if self._kind != "ollama" or facts.model is None:
             return Runner("")
-        name = full_name(facts.model)
+        name = shortest(facts.model)
         # Its `/v1` routes do not read options.
         options = facts.options if facts.dialect == "ollama" else ()
         return Runner(self._weights.get(name, name), tuple(sorted(options)))
@@ -73,13 +74,7 @@ class Runners:
         return Evidence(kind=self._kind, version=self._version, slots=slots)
 
     def _of(self, names: frozenset[str]) -> set[str]:
-        full = map(full_name, names)
-        return {self._weights.get(name, name) for name in full}
-
-
-def full_name(model: str) -> str:
-    """Ollama's `m` is `m:latest`."""
-    return model if ":" in model.rpartition("/")[2] else f"{model}:latest"
+        return {self._weights.get(name, name) for name in map(shortest, names)}
 
 
 def _remember(table: dict[str, _V], key: str, value: _V) -> None:

@@ -7,7 +7,7 @@ first: `strange` names them, `learn` takes their tokens.
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from proxy.events import Said
 from proxy.prefixes.caches import MODELS, Cache, Texts, replicas_of
@@ -37,11 +37,19 @@ class Audit:
 
     # State: the engine's cache, requests in flight, prefill times and scale per model, and how many were read.
 
-    def __init__(self, texts: Texts, cache: Cache, replicas: Iterable[Cache] = ()) -> None:
-        """`replicas`: caches of the engines that serve the same models; this one's may be among them."""
+    def __init__(
+        self,
+        texts: Texts,
+        cache: Cache,
+        replicas: Iterable[Cache] = (),
+        known: Callable[[str], str] = lambda model: model,
+    ) -> None:
+        """`replicas`: caches of the engines that serve the same models; this one's may be among them. `known`: the
+        model that a client calls so, in a name that is the same for all spellings."""
         self._texts = texts
         self._cache = cache
         self._replicas = replicas
+        self._known = known
         self._open: OrderedDict[str, Reading] = OrderedDict()
         self._times: Generations[PrefillTimes] = Generations(MODELS)
         self._scales: Generations[Scale] = Generations(MODELS)
@@ -63,7 +71,7 @@ class Audit:
         """
         if facts.prompt is None or facts.route != "inference":
             return None
-        reading = self._open[id] = self._read(id, facts.model or "", facts.prompt, ids)
+        reading = self._open[id] = self._read(id, self._known(facts.model or ""), facts.prompt, ids)
         if len(self._open) > OPEN:
             self._open.popitem(last=False)
         return reading.verdict
@@ -80,15 +88,16 @@ class Audit:
             repeated = self._texts.repeated(reading, max(reading.sight.infinite, reading.sight.elsewhere))
             if repeated:
                 reading.sight = reading.sight._replace(repeated=repeated)
-            self._cache.begin(reading)
+            if reading.tokens:  # nothing is read of a request that has a model loaded, and no more
+                self._cache.begin(reading)
         return reading.verdict
 
     def ended(
         self, id: str, said: Said, usage: Usage | None, ids: Sequence[int] = (), loaded_s: float | None = None
     ) -> PrefixVerdict | None:
         """The exchange is over, and this is what the engine wrote. The verdict, settled: what was expected is what was
-        said at dispatch. `ids`: the prompt as the engine spelt it, if that is news. `loaded_s`: when the model was in
-        memory, by the wall clock, if it was loaded for this request."""
+        said at dispatch; None where there was nothing to read. `ids`: the prompt as the engine spelt it, if that is
+        news. `loaded_s`: when the model was in memory, by the wall clock, if it was loaded for this request."""
         reading = self._open.pop(id, None)
         if reading is None or not reading.begun:
             return None
@@ -104,6 +113,8 @@ class Audit:
         self._cache.end(reading, said)
         reading.look_closer()
         whole, reported = _stated(reading, usage)
+        if not (whole or reading.tokens):
+            return None
         if whole is not None and not reading.read_in(whole):
             return PrefixVerdict(self._cache.block, whole, reported=reported)
         sight = self._settled(reading, whole, reported)
@@ -120,7 +131,7 @@ class Audit:
     def inferred(self, model: str, tokens: int, prefill_ns: int, known: int) -> Inferred | None:
         """Cached tokens by prefill time, for an engine that does not say. Every call is also a sample: `known` of the
         tokens were seen before."""
-        times = self._times.of(hash(model), PrefillTimes)
+        times = self._times.of(hash(self._known(model)), PrefillTimes)
         times.add(tokens, prefill_ns, known)
         return times.cached(tokens, prefill_ns)
 

@@ -1,7 +1,7 @@
 import pytest
 
 from proxy.admission.ask import OTHERS, ask
-from proxy.admission.names import LONGEST
+from proxy.names import LONGEST
 from proxy.records import Prompt, RequestFacts, TokenCount
 
 FACTS = RequestFacts("openai", "chat", "inference", model="m1", prompts=2, max_output=9)

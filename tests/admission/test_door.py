@@ -12,10 +12,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from proxy.admission.door import Door, EngineDoor
 from proxy.admission.limits import Limits
-from proxy.admission.names import Listed
 from proxy.admission.permit import Permit
 from proxy.admission.rules import Rule
 from proxy.errors import BadRequest, OutputTooLong, PromptTooLong, ProxyError, QueueTimeout, Shed
+from proxy.names import Listed
 from proxy.records import AdmissionVerdict, RequestFacts, TokenCount, Usage
 from tests.support.clock import ManualClock, VirtualLoop, run
 

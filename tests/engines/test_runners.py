@@ -1,4 +1,4 @@
-from proxy.engines.runners import LEARNT_LIMIT, Runner, Runners, full_name
+from proxy.engines.runners import LEARNT_LIMIT, Runner, Runners
 from proxy.records import Evidence, RequestFacts
 
 
@@ -6,10 +6,12 @@ def facts(model: str | None, dialect: str = "ollama", **options: str) -> Request
     return RequestFacts(dialect, "chat", "inference", model=model, options=tuple(options.items()))
 
 
-def test_a_name_without_a_tag_is_latest() -> None:
-    assert full_name("m") == "m:latest"
-    assert full_name("m:1b") == "m:1b"
-    assert full_name("host:5000/me/m") == "host:5000/me/m:latest"
+def test_all_spellings_of_a_name_are_one_runner() -> None:
+    runners = Runners("ollama")
+    same = {runners.of(facts(name)) for name in ("m", "M:latest", "library/m", "registry.ollama.ai/library/m:latest")}
+    assert same == {Runner("m")}
+    assert runners.of(facts("m:1b")) == Runner("m:1b")
+    assert not runners.had_to_go(frozenset({"M"}), frozenset({"m:latest"}))
 
 
 def test_names_on_the_same_weights_share_a_runner() -> None:
@@ -71,6 +73,6 @@ def test_what_is_remembered_is_bounded() -> None:
     for n in range(LEARNT_LIMIT + 10):
         runners.weights(f"m{n}", "d")
         runners.learn(Runner(f"w{n}"), 1)
-    assert runners.of(facts("m0")) == Runner("m0:latest")
+    assert runners.of(facts("m0")) == Runner("m0")
     assert runners.of(facts("m200")) == Runner("d")
     assert (runners.slots(Runner("w0")), runners.slots(Runner("w200"))) == (None, 1)

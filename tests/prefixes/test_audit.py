@@ -422,6 +422,18 @@ def test_who_waits_for_a_slot_finds_what_it_has_when_it_is_free(texts):
     assert told(audit, "4")["hit"] == len("_user\na talk of some length_\n"[:-2])
 
 
+def test_a_request_that_loads_a_model_and_says_nothing_takes_no_slot_and_counts_for_nothing(texts):
+    audit = Audit(texts, cache_of("ollama", texts, None, None, 1))
+    play(audit, "1", LONG_TALK, "ok")
+    assert play(audit, "2", facts(Prompt()))[1] is None
+    assert not audit.predict("3", NEWS, 0).expected > len("_user\n")
+    whole = audit.predict("4", LONG_TALK, 0)
+    assert whole.expected == whole.tokens - 1
+    audit.dispatched("5", facts(Prompt()), 0)
+    assert audit.ended("5", Said(), None, loaded_s=100.0) is None
+    assert audit.predict("6", LONG_TALK, 0).expected == 0
+
+
 def test_who_overtakes_those_that_wait_leaves_them_where_they_are(texts):
     audit = Audit(texts, cache_of("ollama", texts, None, None, 1))
     for id, asked in (("1", LONG_TALK), ("2", LONG_TALK), ("3", NEWS)):

@@ -1,4 +1,4 @@
-"""Names of models, as limits compare them: one model has one name here, whichever way a client spells it.
+"""Names of models, as they are compared: one model has one name here, whichever way a client spells it.
 
 Ollama takes `m`, `M`, `m:latest`, `library/m` and `https://registry.ollama.ai/library/m:latest` for one model. All
 engines are held to that: no engine tells two models apart by these alone, and a rule is not passed by with a spelling.
@@ -36,6 +36,16 @@ def spellings(name: str) -> list[str]:
     below = "" if "/" in name else NAMESPACE
     tags = ("",) if ":" in name.rpartition("/")[2] else ("", TAG)
     return [f"{before}{name}{tag}" for before in dict.fromkeys(("", below, REGISTRY + below)) for tag in tags]
+
+
+def serves(models: Sequence[str], model: str) -> bool:
+    """Whether a list of models has this name. Ollama's `llama3` means `llama3:latest`."""
+    return model in models or model + TAG in models
+
+
+def takes(models: Sequence[str], model: str) -> bool:
+    """Whether Ollama, which lists these, takes this name for one of them."""
+    return shortest(model) in map(shortest, models)
 
 
 class Listed:

@@ -1,6 +1,6 @@
 import pytest
 
-from proxy.admission.names import LONGEST, Listed, short, shortest, spellings
+from proxy.names import LONGEST, Listed, serves, short, shortest, spellings, takes
 
 
 @pytest.mark.parametrize(
@@ -67,3 +67,11 @@ def test_a_name_is_kept_in_bounded_length_and_stands_for_itself_alone() -> None:
     assert len(set(longer)) == 100
     assert all(name.startswith("mmmm") for name in longer)
     assert len(short("\ud800" * 4_096)) == LONGEST
+
+
+def test_ollamas_short_name_means_latest() -> None:
+    assert serves(["m:latest"], "m")
+    assert not serves(["m:7b"], "m")
+    assert serves(["m"], "m")
+    assert takes(["M:latest"], "library/m")
+    assert not takes(["m:7b"], "m")
