@@ -64,13 +64,22 @@ class Texts:
         for segment, size in zip(reading.segments, reading.chains[0].sizes, strict=False):
             at += size
             if at > first and segment.role and not segment.marker:
-                share = self._lines.known(reading.root, segment.text, news=reading.news)
-                found += share * min(size, at - first)
+                head, tail = _parted(segment.text, max(0.0, first - at + size) / size)
+                self._lines.known(reading.root, head, news=reading.news)
+                found += self._lines.known(reading.root, tail, news=reading.news) * min(size, at - first)
         return int(found / ours) if found else 0
 
     def unseen(self, reading: Reading) -> None:
         """The engine did not read it: what was news in it still is."""
         self._lines.forget(reading.news)
+
+
+def _parted(text: str, share: float) -> tuple[str, str]:
+    """A text's first so many of its characters, and the others with the whole of their line, if it is not long."""
+    at = round(len(text) * share)
+    line = text.rfind("\n", 0, at) + 1
+    at = line if at - line < LONG else at
+    return text[:at], text[at:]
 
 
 def _spelt(ids: Sequence[int]) -> str:
