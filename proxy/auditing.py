@@ -17,9 +17,10 @@ from proxy.flaws import ConfigError, Flaw
 from proxy.fleet import Engine
 from proxy.plain import fault
 from proxy.prefixes.audit import Audit
-from proxy.prefixes.caches import Blocks, Cache, Texts, cache_of
+from proxy.prefixes.caches import Blocks, Cache, cache_of
 from proxy.prefixes.canon import Encode
 from proxy.prefixes.spelt import Spelt
+from proxy.prefixes.texts import Texts
 from proxy.records import Prompt
 from proxy.wire.ids import spelt
 

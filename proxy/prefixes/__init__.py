@@ -5,6 +5,7 @@
     shadow    what an engine's cache holds, by its own rules
     reading   what an audit remembers of a request between its look-up and its end
     scale     from our tokens to the engine's own, its template's with them
+    texts     what all engines' audits share: the key, chains by block size, text seen before
     caches    the shadows of the kinds of engines, behind one protocol
     spelt     vLLM's cache in the engine's own tokens, where it says them
     ledger    every prompt token in exactly one bin; the books of all engines

@@ -10,13 +10,14 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 
 from proxy.events import Said
-from proxy.prefixes.caches import MODELS, Cache, Texts, replicas_of
+from proxy.prefixes.caches import MODELS, Cache, replicas_of
 from proxy.prefixes.canon import Segment, render
 from proxy.prefixes.chains import Chain, Generations, root_of
 from proxy.prefixes.inferred import PrefillTimes
 from proxy.prefixes.ledger import TEMPLATE, Sight, split
 from proxy.prefixes.reading import Reading
 from proxy.prefixes.scale import SAME, Scale
+from proxy.prefixes.texts import Texts
 from proxy.records import COLD_LOAD_NS, Inferred, PrefixVerdict, Prompt, RequestFacts, Usage
 
 OPEN = 4_096
@@ -117,6 +118,8 @@ class Audit:
             return None
         if whole is not None and not reading.read_in(whole):
             return PrefixVerdict(self._cache.block, whole, reported=reported)
+        if whole is not None:
+            self._cache.fit(reading.rendered, whole)
         sight = self._settled(reading, whole, reported)
         expected = self._scaled(reading, before, whole, exact).resident
         return self._verdict(sight, expected, reported, split(sight, reported))

@@ -1,31 +1,35 @@
 """The shadow caches of the kinds of engines, behind one protocol."""
 
-import sys
 from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import NamedTuple, Protocol
 
 from proxy.events import Said
-from proxy.prefixes.canon import Encode, Segment
-from proxy.prefixes.chains import LONGEST, Chain, Chains, Generations, pack
-from proxy.prefixes.lines import LONG, Lines
+from proxy.prefixes.canon import Segment
+from proxy.prefixes.chains import Chain, Chains, Generations, pack
 from proxy.prefixes.reading import Reading
 from proxy.prefixes.shadow import BlockShadow, SlotShadow, common
+from proxy.prefixes.texts import Texts
 
 BLOCK = 16
 """Tokens a block where the engine does not say: vLLM's default on GPUs."""
-
-UTF_32 = f"utf-32-{sys.byteorder[0]}e"
-"""Characters as `pack` writes token ids."""
-
-LONG_IDS = LONG // 4
-"""Token ids in a row that are looked at in pieces: as many as a long line has, at four characters each."""
 
 MODELS = 64
 """Models whose slots are kept in each of two generations: clients name them, and llama.cpp serves one by any name."""
 
 UNFILLED = 1
 """Blocks that hold nothing to find: the last one of a prompt is seldom full, and is the first to be taken again."""
+
+KEPT = 0.999
+"""What each answer leaves of the ones before it, where tokens are compared: about a thousand tell."""
+
+FEW = 2_000.0
+"""Tokens that are taken to have been the same before the first answer: one short prompt tells little."""
+
+APART = 0.02
+"""The part of a cache's room by which it must be off before it is changed ..."""
+AT_ONCE = 1_000
+"""... and blocks by which it is, at most: to let go of one takes half a microsecond of the loop."""
 
 
 class Look(NamedTuple):
@@ -34,60 +38,6 @@ class Look(NamedTuple):
     resident: int
     infinite: int
     usable: int
-
-
-class Texts:
-    """What all engines' audits share: the per-install key, chains by block size, lines seen. One per data process."""
-
-    # State: chains by block size, lines seen.
-
-    def __init__(self, encode: Encode, secret: bytes) -> None:
-        self.secret = secret
-        self._encode = encode
-        self._chains: dict[int, Chains] = {}
-        self._lines = Lines()
-
-    def chains(self, block: int) -> Chains:
-        """The chains of one block size."""
-        if block not in self._chains:
-            self._chains[block] = Chains(self._encode, block)
-        return self._chains[block]
-
-    def repeated(self, reading: Reading, behind: int) -> int:
-        """Tokens behind the first `behind` that stand in text seen before, about. The text is seen from now on."""
-        if len(reading.prompt.ids) == 1:
-            ids = reading.prompt.ids[0][behind:]
-            return int(self._lines.known(reading.root, _spelt(ids[:LONGEST]), LONG_IDS, reading.news) * len(ids))
-        found, at = 0.0, 0
-        ours = reading.rendered / max(1, reading.tokens)
-        first = behind * ours
-        for segment, size in zip(reading.segments, reading.chains[0].sizes, strict=False):
-            at += size
-            if at > first and segment.role and not segment.marker:
-                head, tail = _parted(segment.text, max(0.0, first - at + size) / size)
-                self._lines.known(reading.root, head, news=reading.news)
-                found += self._lines.known(reading.root, tail, news=reading.news) * min(size, at - first)
-        return int(found / ours) if found else 0
-
-    def unseen(self, reading: Reading) -> None:
-        """The engine did not read it: what was news in it still is."""
-        self._lines.forget(reading.news)
-
-
-def _parted(text: str, share: float) -> tuple[str, str]:
-    """A text's first so many of its characters, and the others with the whole of their line, if it is not long."""
-    at = round(len(text) * share)
-    line = text.rfind("\n", 0, at) + 1
-    at = line if at - line < LONG else at
-    return text[:at], text[at:]
-
-
-def _spelt(ids: Sequence[int]) -> str:
-    """Token ids as characters, one each, for whoever looks for text; empty where no vocabulary has such ids."""
-    try:
-        return pack(ids).decode(UTF_32, "surrogatepass")
-    except UnicodeDecodeError:
-        return ""
 
 
 class Cache(Protocol):
@@ -115,6 +65,10 @@ class Cache(Protocol):
         """It has answered."""
         ...
 
+    def fit(self, ours: int, theirs: int) -> None:
+        """It took so many tokens where we rendered so many."""
+        ...
+
     def withdraw(self, reading: Reading) -> None:
         """It did not read the prompt."""
         ...
@@ -131,12 +85,16 @@ class Cache(Protocol):
 class Blocks:
     """vLLM's and SGLang's cache."""
 
+    # State: blocks of our rendering, how many of them fill the engine's memory, and tokens of ours and theirs lately.
+
     def __init__(self, texts: Texts, block: int = BLOCK, capacity: int | None = None) -> None:
         self.block = block
         self.capacity = capacity
         self.chains = texts.chains(block)
         self._room = None if capacity is None else max(1, capacity - UNFILLED)
         self._shadow = BlockShadow(self._room)
+        self._fitted = self._room or 0
+        self._ours = self._theirs = FEW
 
     def look(self, reading: Reading) -> Look:
         """Leading full blocks."""
@@ -148,6 +106,15 @@ class Blocks:
         """Blocks are visible as soon as they are scheduled."""
         for chain in reading.chains:
             self._shadow.hold(chain.keys, reading.number)
+
+    def fit(self, ours: int, theirs: int) -> None:
+        """Where the engine takes more tokens for a text than we, its memory is full with fewer of our blocks."""
+        if self._room is not None and ours and theirs:
+            self._ours, self._theirs = KEPT * self._ours + ours, KEPT * self._theirs + theirs
+            off = max(1, round(self._room * self._ours / self._theirs)) - self._fitted
+            if abs(off) > APART * self._fitted:
+                self._fitted += max(-AT_ONCE, min(off, AT_ONCE))
+                self._shadow.resize(self._fitted)
 
     def withdraw(self, reading: Reading) -> None:
         """What it alone brought is not there."""
@@ -207,6 +174,9 @@ class Slots:
             reading.slot = queue.slots.begin(self._packed(reading), reading.added)
         else:
             queue.line[reading.number] = reading
+
+    def fit(self, ours: int, theirs: int) -> None:
+        """Slots have room for a prompt, however many tokens that is."""
 
     def withdraw(self, reading: Reading) -> None:
         """The slot was not taken."""

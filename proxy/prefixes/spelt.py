@@ -6,10 +6,11 @@ the others, which takes up as much room.
 """
 
 from proxy.events import Said
-from proxy.prefixes.caches import BLOCK, Blocks, Look, Texts
+from proxy.prefixes.caches import BLOCK, Blocks, Look
 from proxy.prefixes.chains import Chain
 from proxy.prefixes.reading import Reading
 from proxy.prefixes.shadow import BlockShadow
+from proxy.prefixes.texts import Texts
 
 
 class Spelt(Blocks):

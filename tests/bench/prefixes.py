@@ -22,9 +22,10 @@ from typing import Any
 
 from proxy.events import Said
 from proxy.prefixes.audit import Audit
-from proxy.prefixes.caches import Blocks, Texts
+from proxy.prefixes.caches import Blocks
 from proxy.prefixes.offline import Offline
 from proxy.prefixes.shadow import BlockShadow
+from proxy.prefixes.texts import Texts
 from proxy.records import Message, Part, Prompt, RequestFacts
 from proxy.tokens.vocabularies import load
 from proxy.wire.request import read_facts

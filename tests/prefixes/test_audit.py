@@ -5,10 +5,11 @@ import pytest
 
 from proxy.events import Said
 from proxy.prefixes.audit import OPEN, Audit
-from proxy.prefixes.caches import MODELS, Blocks, Slots, Texts, cache_of
+from proxy.prefixes.caches import MODELS, Blocks, Slots, cache_of
 from proxy.prefixes.chains import LONGEST, pack
 from proxy.prefixes.shadow import common
 from proxy.prefixes.spelt import Spelt
+from proxy.prefixes.texts import Texts
 from proxy.records import Message, Part, PrefixVerdict, Prompt, RequestFacts, Usage
 from tests.prefixes.prompts import chat, raw
 

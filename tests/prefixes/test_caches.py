@@ -1,64 +1,14 @@
 import pytest
 
 from proxy.events import Said
-from proxy.prefixes.caches import Blocks, Slots, Texts, cache_of, replicas_of
-from proxy.prefixes.canon import render
-from proxy.prefixes.ledger import Sight
-from proxy.prefixes.reading import Reading
-from proxy.records import PrefixVerdict, Prompt
-from tests.prefixes.prompts import chat
-
-
-def letters(text):
-    return [ord(letter) for letter in text]
+from proxy.prefixes.caches import AT_ONCE, Blocks, Slots, cache_of, replicas_of
+from proxy.prefixes.texts import Texts
+from tests.prefixes.readings import ids, letters, reading
 
 
 @pytest.fixture
 def texts():
     return Texts(letters, b"key")
-
-
-def reading(texts, text):
-    segments = render(chat(("user", text)))
-    chain = texts.chains(16).chain(1, segments)
-    nothing = Sight(chain.tokens, 0, 0, 0, 0, 0)
-    return Reading("1", "m", 1, chat(("user", text)), segments, (chain,), nothing, PrefixVerdict(16, chain.tokens))
-
-
-def test_lines_seen_before_are_known_again(texts):
-    line = "a line that is long enough to be remembered"
-    assert texts.repeated(reading(texts, f"one\n{line}"), 0) == 0
-    again = reading(texts, f"two, another\n{line}")
-    assert 0.7 * len(line) < texts.repeated(again, 0) <= again.sight.tokens
-    assert texts.repeated(again, again.sight.tokens) == 0
-
-
-@pytest.mark.parametrize("between", ["\n", " "], ids=["lines", "one long line"])
-def test_what_is_cached_of_a_text_says_nothing_of_the_rest(texts, between):
-    def words(beginning, count):
-        return between.join(f"the {beginning}{number:02} thing of this house" for number in range(count))
-
-    rules = words("rule", 40)
-    first = reading(texts, rules)
-    texts.repeated(first, 0)
-    behind = len("_user\n") + len(rules)
-    new = reading(texts, rules + between + words("news", 40))
-    assert texts.repeated(new, behind) < 0.05 * new.tokens
-    again = reading(texts, words("lead", 20) + between + words("news", 40))
-    assert 0.5 * again.tokens < texts.repeated(again, 0) < 0.75 * again.tokens
-
-
-@pytest.mark.parametrize("asked", [range(1_000, 1_400), [k * 7_919 % 50_000 for k in range(400)]], ids=["row", "mixed"])
-def test_token_ids_seen_behind_another_beginning_are_known_again(texts, asked):
-    assert texts.repeated(spelt(texts, 5, *asked), 0) == 0
-    assert 250 < texts.repeated(spelt(texts, 6, *asked), 0) <= 401
-    assert texts.repeated(spelt(texts, 7, *asked), 401) == 0
-    assert texts.repeated(spelt(texts, 2**32 - 1, *asked), 0) == 0, "no vocabulary has such an id"
-
-
-def test_chains_of_one_block_size_are_shared(texts):
-    assert texts.chains(16) is texts.chains(16)
-    assert texts.chains(16) is not texts.chains(32)
 
 
 def test_replicas_hold_prompts_in_the_same_blocks(texts):
@@ -77,18 +27,13 @@ def test_blocks_take_a_prompt_and_its_answer(texts):
     assert cache.look(asked).resident == 0
 
 
-def spelt(texts, *ids):
-    prompt, chain = Prompt(ids=(ids,)), texts.chains(16).of_ids(1, ids)
-    return Reading("1", "m", 1, prompt, (), (chain,), Sight(len(ids), 0, 0, 0, 0, 0), PrefixVerdict(16, len(ids)))
-
-
 def test_of_an_answer_in_ids_all_is_kept_but_the_last_token(texts):
     prompt, answer = range(1_000, 1_030), range(1_030, 1_049)
     for written, found in ((answer, 48), (answer[:-1], 32)):
         cache = Blocks(texts, 16)
-        cache.begin(spelt(texts, *prompt))
-        cache.end(spelt(texts, *prompt), Said("words", tuple(written)))
-        assert cache.look(spelt(texts, *prompt, *answer, 7)).resident == found
+        cache.begin(ids(texts, *prompt))
+        cache.end(ids(texts, *prompt), Said("words", tuple(written)))
+        assert cache.look(ids(texts, *prompt, *answer, 7)).resident == found
 
 
 def test_ids_of_an_answer_are_of_no_use_to_a_prompt_of_text(texts):
@@ -98,11 +43,32 @@ def test_ids_of_an_answer_are_of_no_use_to_a_prompt_of_text(texts):
     assert cache.look(reading(texts, "q" * 40)).resident == asked.chains[0].usable(16) * 16
 
 
+@pytest.mark.parametrize(("theirs", "blocks"), [(500, 64), (1_000, 32), (2_000, 16)])
+def test_room_is_in_tokens_of_the_engine(texts, theirs, blocks):
+    cache = Blocks(texts, 16, 33)
+    for _ in range(200):
+        cache.fit(1_000, theirs)
+    for number in range(80):
+        cache.begin(ids(texts, *range(number * 100, number * 100 + 17)))
+    kept = sum(cache.look(ids(texts, *range(number * 100, number * 100 + 17))).resident for number in range(80))
+    assert kept / 16 == pytest.approx(blocks, rel=0.05)
+
+
+def test_room_changes_by_little_at_once_and_not_where_it_is_not_known(texts):
+    cache, endless = Blocks(texts, 16, 100_001), Blocks(texts, 16)
+    for one in (cache, endless):
+        one.fit(10**6, 10**7)
+        one.fit(0, 7)
+        one.fit(7, 0)
+    assert cache._fitted == 100_000 - AT_ONCE
+    assert endless._fitted == 0
+
+
 def test_one_block_of_a_full_cache_is_not_full(texts):
-    cache, one = Blocks(texts, 16, 4), spelt(texts, *range(49))
+    cache, one = Blocks(texts, 16, 4), ids(texts, *range(49))
     cache.begin(one)
     assert cache.look(one).resident == 48
-    cache.begin(spelt(texts, *range(100, 117)))
+    cache.begin(ids(texts, *range(100, 117)))
     assert cache.look(one).resident == 32
 
 

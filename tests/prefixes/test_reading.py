@@ -1,11 +1,11 @@
 import pytest
 
-from proxy.prefixes.caches import Texts
 from proxy.prefixes.canon import render
 from proxy.prefixes.ledger import Sight
 from proxy.prefixes.reading import Reading
 from proxy.prefixes.scale import Line
 from proxy.prefixes.shadow import Added
+from proxy.prefixes.texts import Texts
 from proxy.records import Message, Part, PrefixVerdict, Prompt
 from tests.prefixes.prompts import chat, raw
 

@@ -4,8 +4,9 @@ import pytest
 
 from proxy.events import Said
 from proxy.prefixes.audit import Audit
-from proxy.prefixes.caches import Blocks, Slots, Texts
+from proxy.prefixes.caches import Blocks, Slots
 from proxy.prefixes.spelt import Spelt
+from proxy.prefixes.texts import Texts
 from proxy.records import Prompt, RequestFacts, Usage
 from tests.prefixes.prompts import chat
 
