@@ -43,9 +43,11 @@ class Texts:
         for segment, size in zip(reading.segments, reading.chains[0].sizes, strict=False):
             at += size
             if at > first and segment.role and not segment.marker:
-                head, tail = _parted(segment.text, max(0.0, first - at + size) / size)
-                self._lines.known(reading.root, head, news=reading.news)
-                found += self._lines.known(reading.root, tail, news=reading.news) * min(size, at - first)
+                text = segment.text
+                if at - size < first:
+                    head, text = _parted(text, (first - at + size) / size)
+                    self._lines.known(reading.root, head, news=reading.news)
+                found += self._lines.known(reading.root, text, news=reading.news) * min(size, at - first)
         return int(found / ours) if found else 0
 
     def unseen(self, reading: Reading) -> None:
