@@ -177,7 +177,8 @@ def _inferred(audit: Audit, settled: PrefixVerdict, finished: Finished) -> Infer
         return None
     if settled.infinite is None or context_truncated(finished, NO_PHASES):
         return None
-    return audit.inferred(finished.facts.model or "", usage.prompt_tokens, report.prefill_ns, settled.infinite)
+    model, known, there = finished.facts.model or "", settled.infinite, dict(settled.bins)["hit"]
+    return audit.inferred(model, usage.prompt_tokens, report.prefill_ns, known, there)
 
 
 def _may_have_swapped(finished: Finished) -> bool:

@@ -107,6 +107,7 @@ class Audit(Protocol):
         """The engine was started anew: its cache is empty."""
         ...
 
-    def inferred(self, model: str, tokens: int, prefill_ns: int, known: int) -> Inferred | None:
-        """Cached tokens of a prompt that took this long, and of which so many tokens were seen before."""
+    def inferred(self, model: str, tokens: int, prefill_ns: int, known: int, there: int) -> Inferred | None:
+        """Cached tokens of a prompt that took this long, of which so many tokens were seen before, and so many of these
+        are there as we believe."""
         ...

@@ -131,11 +131,11 @@ class Audit:
             self._cache.withdraw(reading)
             self._texts.unseen(reading)
 
-    def inferred(self, model: str, tokens: int, prefill_ns: int, known: int) -> Inferred | None:
+    def inferred(self, model: str, tokens: int, prefill_ns: int, known: int, there: int) -> Inferred | None:
         """Cached tokens by prefill time, for an engine that does not say. Every call is also a sample: `known` of the
-        tokens were seen before."""
+        tokens were seen before, and `there` of these are in the cache, as we believe."""
         times = self._times.of(hash(self._known(model)), PrefillTimes)
-        times.add(tokens, prefill_ns, known)
+        times.add(tokens, prefill_ns, known, there)
         return times.cached(tokens, prefill_ns)
 
     def restarted(self) -> None:

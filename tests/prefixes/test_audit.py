@@ -474,7 +474,7 @@ def test_models_that_clients_name_are_bounded(texts):
     for number in range(3 * MODELS):
         play(audit, f"a{number}", asked, used=usage(40))
         play(audit, f"b{number}", facts(chat(("user", "hello")), model=str(number)), used=usage(40))
-        audit.inferred(str(number), 500, 10**9, 0)
+        audit.inferred(str(number), 500, 10**9, 0, 0)
     for kept in (audit._scales, audit._times, audit._cache._models):
         assert len(kept._young) + len(kept._old) <= 2 * MODELS + 4
     assert audit.predict("x", asked, 0).expected == 39
@@ -497,10 +497,10 @@ def test_long_text_can_be_encoded_elsewhere(audit):
 def test_cached_tokens_are_inferred_by_the_times_of_the_same_model(audit):
     cold, warm = 500_000_000, 10_000_000
     for _ in range(8):
-        audit.inferred("m", 500, cold, 0)
-        audit.inferred("m", 500, warm, 499)
-    assert audit.inferred("m", 500, warm, 499).cached == 499
-    assert audit.inferred("another", 500, warm, 499) is None
+        audit.inferred("m", 500, cold, 0, 0)
+        audit.inferred("m", 500, warm, 499, 499)
+    assert audit.inferred("m", 500, warm, 499, 499).cached == 499
+    assert audit.inferred("another", 500, warm, 499, 499) is None
 
 
 def test_a_prompt_beyond_the_bound_is_still_counted_whole(audit):
