@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from proxy.records import Inferred
 
-SAMPLES = 512
+SAMPLES = 256
 """Prompts remembered: the machine's speed may change."""
 
 FIRST = 8
