@@ -184,6 +184,7 @@ class DataApp:
             listed=listed,
             heeds=lambda facts: heeds(engine.kind, facts),
             any_name=lambda: engine.kind in ANY_NAME,
+            longest=lambda model: engine.fingerprint.longest(model),
         )
         engine = Engine(upstream, self._relay, door, self._furniture.desk(ask, known), configured)
         engine.known = known

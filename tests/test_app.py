@@ -16,6 +16,7 @@ from proxy.records import Outcome
 from tests.support.client import Request, simple_request
 from tests.support.clock import VirtualLoop, run
 from tests.support.house import URL, House, keys
+from tests.support.pages import ollama as said
 from tests.support.pages import serving, vllm
 from tests.support.script import NOT_FOUND, OK, Call, Read, Script
 from tests.support.streams import JSON, MS, WHOLE, chat, ollama, plain
@@ -70,6 +71,23 @@ def test_a_reload_that_cannot_stand_changes_nothing() -> None:
 
 def replaced(house: House, **changes: Any) -> Settings:
     return Settings(**{**{key: getattr(house.app.settings, key) for key in Settings.__struct_fields__}, **changes})
+
+
+# --- what engines say of their windows ---
+
+
+@pytest.mark.parametrize(("name", "status"), [("m", 400), ("library/M", 400), ("other", 200)])
+def test_no_window_is_believed_that_the_model_was_not_trained_for(name: str, status: int) -> None:
+    async def main(loop: VirtualLoop) -> int | None:
+        tags = [{"name": "m:latest", "details": {"context_length": 512}}, {"name": "other:latest"}]
+        pages = {**said(**dict.fromkeys(("m:latest", "other:latest"), "w")), "/api/tags": {"models": tags}}
+        settings = {"upstream": [{"url": URL}], "limit": [{"name": "r", "within_window": True}]}
+        house = House(loop, OK, looks=serving({URL.removeprefix("http://"): pages}), **settings)
+        await house.app.lookout.look_at_all()
+        body = {"model": name, "messages": [{"role": "user", "content": "word " * 900}], "options": {"num_ctx": 8192}}
+        return (await house.ask(simple_request(json.dumps(body).encode(), "/api/chat"))).status
+
+    assert run(main) == status
 
 
 # --- what outlives a restart ---

@@ -53,6 +53,7 @@ def ask(
     tenant: str | None,
     engine: str = "",
     window: int | None = None,
+    longest: int | None = None,
     listed: Callable[[str], bool] = lambda name: True,
     heeded: bool = True,
     served: Sequence[str] = (),
@@ -60,6 +61,7 @@ def ask(
     """The request as limits see it. A prompt that cannot be read weighs by its body's bytes, for an engine may read
     what we cannot; one that could be, and was not counted, weighs nothing.
 
+    `longest`: the window that the engine gives at most, whatever is asked for.
     `listed`: whether the engine lists a model of this (shortest) name. `heeded`: whether it heeds a limit of the output
     that the request states. `served`: the models of which one will answer, whatever name is asked for.
     """
@@ -76,7 +78,7 @@ def ask(
         n=count.n if count is not None else unread // TOKEN_BYTES,
         prompts=facts.prompts,
         max_output=facts.max_output if heeded else None,
-        window=_stated_window(facts) or window,
+        window=_stated_window(facts, longest) or window,
         nameless=model is None or bool(facts.unread),
         unread=facts.unread,
         counted="" if counted is None else short(counted) if listed(counted) else OTHERS,
@@ -85,7 +87,9 @@ def ask(
     )
 
 
-def _stated_window(facts: RequestFacts) -> int | None:
-    """The context window that the request asks for: Ollama loads the model with it."""
+def _stated_window(facts: RequestFacts, longest: int | None) -> int | None:
+    """The context window that the request asks for: Ollama loads the model with it, or with what it was trained for."""
     stated = dict(facts.options).get("num_ctx", "") if facts.dialect == "ollama" else ""
-    return int(stated) if stated.isascii() and stated.isdigit() else None
+    if not (stated.isascii() and stated.isdigit()):
+        return None
+    return int(stated) if longest is None else min(int(stated), longest)

@@ -26,6 +26,13 @@ from proxy.records import AdmissionVerdict, PrefixVerdict, RequestFacts, TokenCo
 Gate = tuple[Rule, Slots]
 Window = Callable[[str | None], int | None]
 """The engine's context window for a model; None: not known."""
+
+
+def unknown(model: str | None) -> int | None:
+    """The `Window` of an engine that does not say."""
+    return None
+
+
 NAMELESS = Listed(tuple)
 """Nothing is known of the models."""
 
@@ -95,10 +102,12 @@ class Door:
         listed: Listed = NAMELESS,
         heeds: Callable[[RequestFacts], bool] = lambda facts: True,
         any_name: Callable[[], bool] = lambda: False,
+        longest: Window = unknown,
     ) -> "EngineDoor":
-        """The door as one engine sees it: with what is known of its context windows, of the models that it lists,
-        whether it heeds the output's limit of a request, and answers to `any_name`."""
-        return EngineDoor(self, engine, window, listed, heeds, any_name)
+        """The door as one engine sees it: with what is known of its context windows (as they are, and the longest that
+        may be asked for), of the models that it lists, whether it heeds the output's limit of a request, and answers to
+        `any_name`."""
+        return EngineDoor(self, engine, window, listed, heeds, any_name, longest)
 
     @property
     def looks_closely(self) -> bool:
@@ -220,7 +229,7 @@ class EngineDoor:
     State: how many wait here.
     """
 
-    __slots__ = ("_any_name", "_door", "_engine", "_heeds", "_listed", "_window", "waiting")
+    __slots__ = ("_any_name", "_door", "_engine", "_heeds", "_listed", "_longest", "_window", "waiting")
 
     def __init__(
         self,
@@ -230,10 +239,12 @@ class EngineDoor:
         listed: Listed,
         heeds: Callable[[RequestFacts], bool],
         any_name: Callable[[], bool],
+        longest: Window,
     ) -> None:
         self._door = door
         self._engine = engine
         self._window = window
+        self._longest = longest
         self._listed = listed
         self._heeds = heeds
         self._any_name = any_name
@@ -259,12 +270,14 @@ class EngineDoor:
     def _ask(self, facts: RequestFacts, count: TokenCount | None, tenant: str | None) -> Ask:
         served = self._listed.behind(facts.model) if self._any_name() else ()
         model = served[0] if len(served) == 1 else facts.model
+        name = self._listed.spelt(model) if model is not None else None
         return ask(
             facts,
             count,
             tenant=tenant,
             engine=self._engine,
-            window=self._window(self._listed.spelt(model) if model is not None else None),
+            window=self._window(name),
+            longest=self._longest(name),
             listed=self._listed.has,
             heeded=self._heeds(facts),
             served=served,

@@ -5,7 +5,7 @@ holds `metrics` or cached tokens is seen in the answers themselves.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -53,6 +53,8 @@ class Fingerprint:
     models: tuple[str, ...] = ()
     windows: tuple[tuple[str, int], ...] = ()
     """Longest prompt and answer together, in tokens, by model; an empty name is any model."""
+    trained: tuple[tuple[str, int], ...] = ()
+    """Tokens that a model was trained for, by model, where the engine cuts every window to these (Ollama)."""
     digests: tuple[tuple[str, str], ...] = ()
     """Manifest digests by model. One digest is one model; one model's weights may still stand under two."""
     answers: bool = False
@@ -73,6 +75,10 @@ class Fingerprint:
         windows = dict(self.windows)
         return windows.get(model or "", windows.get(""))
 
+    def longest(self, model: str | None) -> int | None:
+        """The window that this model has at most, whatever is asked for; None: not known."""
+        return dict(self.trained).get(model or "")
+
 
 def identify(answers: Answers) -> Fingerprint:
     """The engine behind these answers. Never raises: garbage is `openai`, and says nothing."""
@@ -87,6 +93,7 @@ def identify(answers: Answers) -> Fingerprint:
         slots=_slots(kind, said),
         models=tuple(dict.fromkeys(name for name in names if name)),
         windows=tuple(dict(_windows(kind, said, listed)).items()),
+        trained=tuple(_known((one.get("name"), members(one.get("details")).get("context_length")) for one in tagged)),
         digests=tuple(
             (name, digest) for entry in tagged if (name := word(entry.get("name"))) and (digest := _digest(entry))
         ),
@@ -172,6 +179,10 @@ def _windows(kind: str, said: Said, listed: list[dict[str, Any]]) -> list[tuple[
         found = [(entry.get("name"), entry.get("context_length")) for entry in loaded]
     else:
         found = [(entry.get("id"), entry.get("max_model_len")) for entry in listed]
+    return _known(found)
+
+
+def _known(found: Iterable[tuple[Any, Any]]) -> list[tuple[str, int]]:
     known = ((word(name, ""), positive(tokens)) for name, tokens in found)
     return [(name, tokens) for name, tokens in known if name is not None and tokens is not None]
 

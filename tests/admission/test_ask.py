@@ -47,6 +47,12 @@ def test_ollama_takes_the_window_that_a_request_asks_for(dialect: str, num_ctx: 
     assert ask(asks, None, tenant=None, window=4_096).window == window
 
 
+@pytest.mark.parametrize(("num_ctx", "window"), [("1000000", 8_192), ("8193", 8_192), ("1024", 1_024), ("", 4_096)])
+def test_no_window_is_longer_than_the_engine_gives(num_ctx: str, window: int) -> None:
+    asks = FACTS._replace(dialect="ollama", options=(("num_ctx", num_ctx),))
+    assert ask(asks, None, tenant=None, window=4_096, longest=8_192).window == window
+
+
 def test_a_body_that_passes_unread_may_mean_any_model() -> None:
     assert ask(RequestFacts("passthrough", "audio", "inference"), None, tenant=None).nameless
 

@@ -21,6 +21,7 @@ def models(owner: str, *names: str, **more: object) -> dict[str, object]:
 
 
 DIGEST = "765525e6017ab6ad369d812befc610782d2c43da14435f795b5922a44187b6aa"
+TAGGED = {"name": "smollm2:135m", "digest": DIGEST, "details": {"family": "llama", "context_length": 8192}}
 OLLAMA: Answers = {
     "/": ok("Ollama is running"),
     "/api/version": ok({"version": "0.33.0-rc2"}),
@@ -28,7 +29,7 @@ OLLAMA: Answers = {
     "/v1/models": ok(models("library", "smollm2:135m")),
     "/props": GONE,
     "/get_server_info": GONE,
-    "/api/tags": ok({"models": [{"name": "smollm2:135m", "digest": DIGEST}, {"name": "other:1b", "digest": ""}]}),
+    "/api/tags": ok({"models": [TAGGED, {"name": "other:1b", "digest": "", "details": []}]}),
     "/api/ps": ok({"models": [{"name": "smollm2:135m", "digest": DIGEST, "context_length": 4096}]}),
 }
 VLLM: Answers = {
@@ -55,6 +56,7 @@ def test_ollama() -> None:
         version="0.33.0-rc2",
         models=("smollm2:135m", "other:1b"),
         windows=(("smollm2:135m", 4096),),
+        trained=(("smollm2:135m", 8192),),
         digests=(("smollm2:135m", DIGEST),),
         answers=True,
         told=frozenset(OLLAMA),
@@ -65,6 +67,11 @@ def test_what_a_gateway_says_for_a_busy_engine_is_not_told_by_it() -> None:
     busy = {"/version": (502, (), b""), "/v1/models": (429, (), b"{}"), "/props": (401, (), b"")}
     found = identify({**VLLM, **busy})
     assert (found.told, found.barred, identify(VLLM).barred) == ({"/", "/props"}, True, False)
+
+
+def test_ollama_gives_no_window_beyond_what_a_model_was_trained_for() -> None:
+    found = identify(OLLAMA)
+    assert [found.longest(name) for name in ("smollm2:135m", "other:1b", None)] == [8192, None, None]
 
 
 def test_vllm() -> None:
