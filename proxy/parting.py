@@ -112,7 +112,8 @@ class Parting:
             return finished
         usage = None if _counts_fresh(finished.evidence) else finished.usage
         loaded_s = _loaded_s(finished)
-        settled = engine.audit.ended(key, said, usage, spelt, loaded_s)
+        cut = context_truncated(finished, NO_PHASES)
+        settled = engine.audit.ended(key, said, usage, spelt, loaded_s, cut)
         # Of a prompt that the engine read differently (tools left out, turns cut) no text that it reads is known.
         if settled is None or settled.infinite is not None:
             self._show(engine, facts, finished, said)
@@ -175,7 +176,7 @@ def _inferred(audit: Audit, settled: PrefixVerdict, finished: Finished) -> Infer
         return None
     if report is None or report.prefill_ns is None or not report.covers_all or _counts_fresh(finished.evidence):
         return None
-    if settled.infinite is None or context_truncated(finished, NO_PHASES):
+    if settled.infinite is None:
         return None
     model, known, there = finished.facts.model or "", settled.infinite, dict(settled.bins)["hit"]
     return audit.inferred(model, usage.prompt_tokens, report.prefill_ns, known, there)

@@ -93,10 +93,16 @@ class Audit(Protocol):
         ...
 
     def ended(
-        self, id: str, said: Said, usage: Usage | None, ids: Sequence[int] = (), loaded_s: float | None = None
+        self,
+        id: str,
+        said: Said,
+        usage: Usage | None,
+        ids: Sequence[int] = (),
+        loaded_s: float | None = None,
+        cut: bool = False,
     ) -> PrefixVerdict | None:
         """The verdict, settled with what the engine says. `loaded_s`: when it had loaded the model for this request, by
-        the wall clock."""
+        the wall clock. `cut`: it left some of the prompt out."""
         ...
 
     def unread(self, id: str) -> None:

@@ -27,12 +27,6 @@ Gate = tuple[Rule, Slots]
 Window = Callable[[str | None], int | None]
 """The engine's context window for a model; None: not known."""
 
-
-def unknown(model: str | None) -> int | None:
-    """The `Window` of an engine that does not say."""
-    return None
-
-
 NAMELESS = Listed(tuple)
 """Nothing is known of the models."""
 
@@ -102,11 +96,10 @@ class Door:
         listed: Listed = NAMELESS,
         heeds: Callable[[RequestFacts], bool] = lambda facts: True,
         any_name: Callable[[], bool] = lambda: False,
-        longest: Window = unknown,
+        longest: Window = lambda model: None,
     ) -> "EngineDoor":
-        """The door as one engine sees it: with what is known of its context windows (as they are, and the longest that
-        may be asked for), of the models that it lists, whether it heeds the output's limit of a request, and answers to
-        `any_name`."""
+        """The door as one engine sees it: with its context windows (as they are, and the longest to be had), the models
+        that it lists, whether it heeds the output's limit of a request, and answers to `any_name`."""
         return EngineDoor(self, engine, window, listed, heeds, any_name, longest)
 
     @property

@@ -94,11 +94,18 @@ class Audit:
         return reading.verdict
 
     def ended(
-        self, id: str, said: Said, usage: Usage | None, ids: Sequence[int] = (), loaded_s: float | None = None
+        self,
+        id: str,
+        said: Said,
+        usage: Usage | None,
+        ids: Sequence[int] = (),
+        loaded_s: float | None = None,
+        cut: bool = False,
     ) -> PrefixVerdict | None:
         """The exchange is over, and this is what the engine wrote. The verdict, settled: what was expected is what was
         said at dispatch; None where there was nothing to read. `ids`: the prompt as the engine spelt it, if that is
-        news. `loaded_s`: when the model was in memory, by the wall clock, if it was loaded for this request."""
+        news. `loaded_s`: when the model was in memory, by the wall clock, if it was loaded for this request. `cut`: the
+        engine is known to have left some of the prompt out."""
         reading = self._open.pop(id, None)
         if reading is None or not reading.begun:
             return None
@@ -111,12 +118,15 @@ class Audit:
         if (found := self._cache.found(reading)) is not None:
             # What it had seen and was gone when its turn came would have been there in a cache that never loses any.
             reading.sight = reading.sight._replace(resident=found, infinite=max(found, reading.sight.infinite))
-        self._cache.end(reading, said)
         reading.look_closer()
         whole, reported = _stated(reading, usage)
+        if cut or reading.was_cut(whole):
+            self._cache.lose(reading)
+        else:
+            self._cache.end(reading, said)
         if not (whole or reading.tokens):
             return None
-        if whole is not None and not reading.read_in(whole):
+        if whole is not None and (cut or not reading.read_in(whole)):
             return PrefixVerdict(self._cache.block, whole, reported=reported)
         if whole is not None:
             self._cache.fit(reading.rendered, whole)

@@ -65,6 +65,10 @@ class Cache(Protocol):
         """It has answered."""
         ...
 
+    def lose(self, reading: Reading) -> None:
+        """It has answered, and read another prompt: what is there of it nobody knows."""
+        ...
+
     def fit(self, ours: int, theirs: int) -> None:
         """It took so many tokens where we rendered so many."""
         ...
@@ -106,6 +110,10 @@ class Blocks:
         """Blocks are visible as soon as they are scheduled."""
         for chain in reading.chains:
             self._shadow.hold(chain.keys, reading.number)
+
+    def lose(self, reading: Reading) -> None:
+        """Blocks that it alone brought are not there."""
+        self.withdraw(reading)
 
     def fit(self, ours: int, theirs: int) -> None:
         """Where the engine takes more tokens for a text than we, its memory is full with fewer of our blocks."""
@@ -193,14 +201,13 @@ class Slots:
     def end(self, reading: Reading, said: Said) -> None:
         """The slot holds the prompt and its answer, and is free for who waits."""
         self._ever.end(reading, said)
-        queue, packed = self._of(reading), self._packed(reading)
-        waited = queue.line.pop(reading.number, None) is not None
-        taken = queue.slots.begin(packed, reading.added) if waited else reading.slot
-        if taken is not None:
-            added = self.chains.packed((Segment(said.text),)) if said.text else b""
-            queue.slots.end(taken.slot, packed + added)
-        if not waited:  # else it overtook those whose slots are known, and left none
-            self._next(queue)
+        packed = self._packed(reading)
+        self._leave(reading, packed, packed + (self.chains.packed((Segment(said.text),)) if said.text else b""))
+
+    def lose(self, reading: Reading) -> None:
+        """The slot holds what nobody knows."""
+        self._ever.withdraw(reading)
+        self._leave(reading, b"", b"")
 
     def clear(self, model: str | None = None) -> None:
         """Nothing is there."""
@@ -219,6 +226,15 @@ class Slots:
         if taken.loads == queue.slots.loads:
             return taken.reused
         return max(0, min(common(queue.slots.held(taken.slot), packed), reading.tokens - 1))
+
+    def _leave(self, reading: Reading, packed: bytes, left: bytes) -> None:
+        queue = self._of(reading)
+        waited = queue.line.pop(reading.number, None) is not None
+        taken = queue.slots.begin(packed, reading.added) if waited else reading.slot
+        if taken is not None:
+            queue.slots.end(taken.slot, left)
+        if not waited:  # else it overtook those whose slots are known, and left none
+            self._next(queue)
 
     def _next(self, queue: "_Queue") -> None:
         """A free slot takes who waits longest."""

@@ -110,8 +110,16 @@ class Reading:
         cut nobody knows which tokens it read, and of several it may have told the first alone."""
         if self.prompt.unseen or not self.kinds <= SEEN or whole > MOST[0] * self.tokens + MOST[1]:
             return False
-        if self.exact:
-            return whole >= self.tokens
-        if len(self.chains) > 1:
+        if len(self.chains) > 1 and not self.exact:
             return 2 * whole > self.chains[0].tokens + self.tokens
-        return whole >= READ * self.tokens or whole >= READ * self._text
+        return not self._short_of(whole)
+
+    def was_cut(self, whole: int | None) -> bool:
+        """Whether an engine that says so many tokens has cut it. A template that leaves tools out does so every time:
+        what is read then is shared as we know it."""
+        return whole is not None and len(self.chains) == 1 and not self.prompt.tools and self._short_of(whole)
+
+    def _short_of(self, whole: int) -> bool:
+        if self.exact:
+            return whole < self.tokens
+        return whole < READ * self.tokens and whole < READ * self._text

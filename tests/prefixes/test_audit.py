@@ -268,9 +268,10 @@ def test_earlier_turns_as_token_ids_stand_before_what_is_said(texts):
     asked = facts(Prompt(messages=chat(("user", "more")).messages, ids=(tuple(range(1_000, 1_040)),)))
     _, settled = play(audit, "1", asked, used=usage(70))
     assert {name: count for name, count in settled.bins if count} == {"compulsory": 69, "structural": 1}
-    assert play(audit, "2", asked, used=usage(25))[1] == PrefixVerdict(1, 25)
     again = asked._replace(prompt=asked.prompt._replace(messages=chat(("user", "less")).messages))
-    assert audit.predict("3", again, 0).expected >= 40
+    assert audit.predict("2", again, 0).expected >= 40
+    assert play(audit, "3", asked, used=usage(25))[1] == PrefixVerdict(1, 25)
+    assert audit.predict("4", again, 0).expected == 0
 
 
 def test_several_prompts_of_a_request_are_summed(audit):
@@ -293,6 +294,26 @@ def test_of_a_prompt_that_the_engine_cut_nobody_knows_what_it_read(audit):
     assert settled == PrefixVerdict(16, 100)
     _, settled = play(audit, "2", facts(raw("y" * 400)), used=usage(300))
     assert sum(count for _, count in settled.bins) == settled.tokens == 300
+
+
+@pytest.mark.parametrize("kind", ["vllm", "ollama"])
+@pytest.mark.parametrize(("read", "cut"), [(20, False), (60, True)], ids=["less than half", "as somebody knows"])
+def test_a_prompt_that_the_engine_cut_is_not_in_its_cache(texts, kind, read, cut):
+    audit = Audit(texts, cache_of(kind, texts, None, None, 1))
+    audit.dispatched("1", LONG_TALK, 0)
+    assert audit.ended("1", Said("ok"), usage(read), cut=cut) == PrefixVerdict(audit._cache.block, read)
+    assert audit.predict("2", LONG_TALK, 0).infinite == 0
+    play(audit, "3", LONG_TALK, "ok", usage(95))
+    assert audit.predict("4", LONG_TALK, 0).expected >= 80
+
+
+def test_a_prompt_that_is_cut_in_line_leaves_the_slot_to_who_has_it(texts):
+    audit = Audit(texts, cache_of("ollama", texts, None, None, 1))
+    for id, asked in (("1", LONG_TALK), ("2", NEWS), ("3", LONG_TALK)):
+        audit.dispatched(id, asked, 0)
+    audit.ended("2", Said("ok"), usage(20))
+    told(audit, "1")
+    assert told(audit, "3")["hit"] == audit.predict("x", LONG_TALK, 0).tokens - 1
 
 
 def test_a_prompt_that_no_engine_had_is_in_no_bin(audit):
