@@ -114,8 +114,8 @@ class Parting:
         loaded_s = _loaded_s(finished)
         cut = context_truncated(finished, NO_PHASES)
         settled = engine.audit.ended(key, said, usage, spelt, loaded_s, cut)
-        # Of a prompt that the engine read differently (tools left out, turns cut) no text that it reads is known.
-        if settled is None or settled.infinite is not None:
+        # Of a prompt that the engine read differently (tools left out, turns cut), or not at all, nothing is learnt.
+        if settled is not None and settled.infinite is not None:
             self._show(engine, facts, finished, said)
         if settled is None or finished.prefix is None:
             return finished

@@ -54,7 +54,9 @@ def one(loop: VirtualLoop, script: Script = WHOLE, **settings: Any) -> House:
 LONG_PROMPT = json.dumps({"model": "m1", "messages": [{"role": "user", "content": "word and word, " * 400}]}).encode()
 
 
-def asked(times: int = 1, **settings: Any) -> tuple[list[Finished], list[PromptSeen]]:
+def asked(
+    times: int = 1, body: bytes = LONG_PROMPT, path: str = "/v1/chat/completions", **settings: Any
+) -> tuple[list[Finished], list[PromptSeen]]:
     """Records, and prompts that went to the office's search, of the same long prompt asked several times."""
 
     async def main(loop: VirtualLoop) -> tuple[list[Finished], list[PromptSeen]]:
@@ -63,7 +65,7 @@ def asked(times: int = 1, **settings: Any) -> tuple[list[Finished], list[PromptS
         send = house.app._parting._send
         house.app._parting._send = lambda message: (seen.append(message), send(message))[-1]
         for _ in range(times):
-            await house.ask(simple_request(LONG_PROMPT))
+            await house.ask(simple_request(body, path))
         return house.records, [message for message in seen if isinstance(message, PromptSeen)]
 
     return run(main)
@@ -136,6 +138,12 @@ def test_the_office_gets_no_prompt_that_the_engine_read_differently(read: int, s
     usage = b'data: {"choices":[],"usage":{"prompt_tokens":%d,"completion_tokens":1}}\n\n' % read
     _, seen = asked(script=stream((10, chunk("Hi")), (20, chunk(finish="stop")), (21, usage), (22, DONE)))
     assert len(seen) == shown
+
+
+def test_the_office_gets_no_prompt_that_no_engine_read() -> None:
+    assert asked(script=Script(ending="refuse"))[1] == []
+    nothing = [json.dumps({"model": "m", **body}).encode() for body in ({}, {"prompt": ""}, {"prompt": "one"})]
+    assert [len(asked(body=body, path="/api/generate")[1]) for body in nothing] == [0, 0, 1]
 
 
 def test_the_office_gets_no_more_than_it_looks_at() -> None:
