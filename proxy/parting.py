@@ -127,7 +127,7 @@ class Parting:
         """Gives the office's search a sample of the prompts."""
         at_s = finished.timeline.at_s
         if facts.prompt is not None and self._auditing.samples(facts.prompt, said.text, at_s):
-            model = facts.model or ""
+            model = engine.known(facts.model or "")
             seen = PromptSeen(
                 id=finished.id, at_s=at_s, engine=engine.name, model=model, prompt=facts.prompt, answer=said.text
             )

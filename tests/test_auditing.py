@@ -114,12 +114,15 @@ def test_a_model_has_one_cache_whichever_name_a_client_has_for_it(
     async def main(loop: VirtualLoop) -> list[Finished]:
         looks = serving({URL.removeprefix("http://"): pages})
         house = House(loop, WHOLE, looks=looks, upstream=[{"url": URL}])
+        house.app._parting._send = lambda message: (sent.append(message), house._told(message))[-1]
         await house.app.lookout.look_at_all()
         for name in names:
             await house.ask(simple_request(json.dumps({**json.loads(LONG_PROMPT), "model": name}).encode()))
         return house.records
 
+    sent: list[Told] = []
     verdicts = [record.prefix for record in run(main)]
+    assert len({message.model for message in sent if isinstance(message, PromptSeen)}) == 1
     assert [None if one is None else one.expected for one in verdicts] == [
         None if one is None else (one.tokens - 1) * (at > 0) for at, one in enumerate(verdicts)
     ]
