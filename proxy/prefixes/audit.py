@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from proxy.events import Said
 from proxy.prefixes.caches import MODELS, Cache, replicas_of
 from proxy.prefixes.canon import Segment, render
-from proxy.prefixes.chains import Chain, Generations, root_of
+from proxy.prefixes.chains import LONGEST, Chain, Generations, root_of
 from proxy.prefixes.inferred import PrefillTimes
 from proxy.prefixes.ledger import TEMPLATE, Sight, split
 from proxy.prefixes.reading import Reading
@@ -223,9 +223,12 @@ class Audit:
             reading.line = scale.line(shape)
         sight = self._scaled(reading, reading.sight, whole, reading.exact)
         block = self._cache.block
-        if reported is None or reading.exact or not -block - NEAR < reported - sight.infinite < TEMPLATE + block:
+        if reported is None:
             return sight
-        return sight._replace(resident=reported, infinite=reported)
+        explained = not reading.exact and -block - NEAR < reported - sight.infinite < TEMPLATE + block
+        if reported > sight.infinite and reading.sight.infinite >= LONGEST // block * block:
+            explained = True  # all of it was there that is followed
+        return sight._replace(resident=reported, infinite=reported) if explained else sight
 
     def _scale(self, model: str) -> Scale:
         return self._scales.of(hash(model), Scale)

@@ -103,7 +103,7 @@ class Blocks:
     def look(self, reading: Reading) -> Look:
         """Leading full blocks."""
         looks = [self._shadow.look(chain, self.block) for chain in reading.chains]
-        usable = sum(chain.usable(self.block) * self.block for chain in reading.chains)
+        usable = sum([chain.whole(self.block) for chain in reading.chains])
         return Look(sum(one.resident for one in looks), sum(one.infinite for one in looks), usable)
 
     def begin(self, reading: Reading) -> None:
@@ -169,7 +169,7 @@ class Slots:
 
     def look(self, reading: Reading) -> Look:
         """The longest common prefix with the slot that would take it."""
-        queue, usable = self._of(reading), sum([max(0, chain.tokens - 1) for chain in reading.chains])
+        queue, usable = self._of(reading), sum([chain.whole(1) for chain in reading.chains])
         ahead = [self._packed(other) for other in islice(reversed(queue.line.values()), self._slots)]
         found = queue.slots.look(self._packed(reading), reading.added, ahead)
         return Look(found, max(found, min(self._ever.look(reading).infinite, usable)), usable)

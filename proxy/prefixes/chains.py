@@ -90,8 +90,12 @@ class Chain(NamedTuple):
     sizes: Sequence[int] = ()
     """Tokens of each segment."""
 
+    def whole(self, block: int) -> int:
+        """Tokens in blocks that a cache can give at most, those beyond `LONGEST` with them."""
+        return max(0, self.tokens - 1) // block * block
+
     def usable(self, block: int) -> int:
-        """Blocks that a cache can give at most: one token at least is always computed."""
+        """Blocks that are followed, and that a cache can give at most: one token at least is always computed."""
         return min(len(self.keys), max(0, self.tokens - 1) // block)
 
 

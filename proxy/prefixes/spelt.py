@@ -26,7 +26,7 @@ class Spelt(Blocks):
         if chain is None:
             return super().look(reading)
         look = self._own.look(chain, self.block)
-        return Look(look.resident, look.infinite, chain.usable(self.block) * self.block)
+        return Look(look.resident, look.infinite, chain.whole(self.block))
 
     def begin(self, reading: Reading) -> None:
         """The engine has the prompt. One that is not spelt yet may be so at its end: until then it takes no room."""

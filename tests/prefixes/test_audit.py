@@ -529,6 +529,21 @@ def test_a_prompt_beyond_the_bound_is_still_counted_whole(audit):
     assert sum(count for _, count in settled.bins) == LONGEST + 50
 
 
+@pytest.mark.parametrize("kind", ["vllm", "sglang", "llamacpp"])
+@pytest.mark.parametrize(
+    "asked", [facts(raw("x" * (LONGEST + 9_000))), ids(*range(LONGEST + 9_000))], ids=["text", "ids"]
+)
+def test_what_is_not_followed_is_believed_behind_what_is_and_is_no_end_of_a_block(texts, kind, asked):
+    audit, whole = Audit(texts, cache_of(kind, texts, None, None, None)), LONGEST + 9_000
+    _, new = play(audit, "1", asked, used=usage(whole, 0))
+    assert dict(new.bins)["structural"] <= 16
+    all_blocks = (whole - 1) // audit._cache.block * audit._cache.block
+    _, again = play(audit, "2", asked, used=usage(whole, all_blocks))
+    assert (again.infinite, dict(again.bins)["hit"]) == (all_blocks, all_blocks)
+    _, silent = play(audit, "3", asked, used=usage(whole))
+    assert dict(silent.bins)["structural"] <= 16
+
+
 def test_no_text_of_a_prompt_is_in_a_verdict_or_in_what_is_kept(audit):
     secret = "planted-secret-4711"
     first, settled = play(audit, "1", facts(chat(("system", secret), ("user", secret))), secret, usage(50))
