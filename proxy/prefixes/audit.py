@@ -106,6 +106,8 @@ class Audit:
         said at dispatch; None where there was nothing to read. `ids`: the prompt as the engine spelt it, if that is
         news. `loaded_s`: when the model was in memory, by the wall clock, if it was loaded for this request. `cut`: the
         engine is known to have left some of the prompt out."""
+        if usage is None and not said.text and id in self._open and self._cache.waits(self._open[id]):
+            self.unread(id)  # it left the line
         reading = self._open.pop(id, None)
         if reading is None or not reading.begun:
             return None

@@ -57,6 +57,10 @@ class Cache(Protocol):
         """The engine has the prompt."""
         ...
 
+    def waits(self, reading: Reading) -> bool:
+        """Its turn has not come, as far as we know."""
+        ...
+
     def spell(self, reading: Reading, chain: Chain) -> None:
         """These are the engine's own tokens of the request's prompt."""
         ...
@@ -129,6 +133,10 @@ class Blocks:
         for chain in reading.chains:
             self._shadow.withdraw(chain.keys, reading.number)
 
+    def waits(self, reading: Reading) -> bool:
+        """Never: what is shared is there once it is planned, and it is read with all others."""
+        return False
+
     def spell(self, reading: Reading, chain: Chain) -> None:
         """What is kept in our rendering cannot be looked up by other tokens."""
 
@@ -194,6 +202,10 @@ class Slots:
             queue.slots.withdraw(reading.slot, self._packed(reading))
             self._next(queue)
         queue.line.pop(reading.number, None)
+
+    def waits(self, reading: Reading) -> bool:
+        """All slots were at work ever since."""
+        return reading.number in self._of(reading).line
 
     def spell(self, reading: Reading, chain: Chain) -> None:
         """Slots are looked up by our rendering."""

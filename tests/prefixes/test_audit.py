@@ -465,6 +465,16 @@ def test_who_overtakes_those_that_wait_leaves_them_where_they_are(texts):
     assert told(audit, "2")["hit"] == audit.predict("x", LONG_TALK, 0).tokens - 1
 
 
+def test_who_leaves_the_line_at_the_engine_has_left_nothing_there(texts):
+    audit = Audit(texts, cache_of("ollama", texts, None, None, 1))
+    for id, asked in (("1", LONG_TALK), ("2", NEWS), ("3", LONG_TALK)):
+        audit.dispatched(id, asked, 0)
+    assert audit.ended("2", Said(), None) is None
+    assert audit.predict("4", NEWS, 0).infinite == len("_user\n")
+    told(audit, "1")
+    assert audit.ended("3", Said(), None) is not None, "its turn had come"
+
+
 def test_who_is_refused_while_it_waits_gets_no_slot(texts):
     audit = Audit(texts, cache_of("ollama", texts, None, None, 1))
     for id, asked in (("1", LONG_TALK), ("2", NEWS), ("3", LONG_TALK)):
