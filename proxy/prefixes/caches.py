@@ -17,6 +17,9 @@ BLOCK = 16
 MODELS = 64
 """Models whose slots are kept in each of two generations: clients name them, and llama.cpp serves one by any name."""
 
+LOADS = 2**32
+"""More than any engine loads a model."""
+
 UNFILLED = 1
 """Blocks that hold nothing to find: the last one of a prompt is seldom full, and is the first to be taken again."""
 
@@ -164,7 +167,7 @@ class Slots:
     """llama.cpp's cache, and Ollama's: slots per model, prompts token by token. What a cache without a limit would give
     is told in blocks: such a cache has one memory, no slots."""
 
-    # State: the slots of each model, those that wait for one, and all that was ever there.
+    # State: the slots of each model, those that wait for one, all that was ever there, and how often the engine began.
 
     block = 1
 
@@ -174,6 +177,7 @@ class Slots:
         self._slots = max(1, slots)
         self._ever = Blocks(texts, BLOCK)
         self._models: Generations[_Queue] = Generations(MODELS)
+        self._starts = 0
 
     def look(self, reading: Reading) -> Look:
         """The longest common prefix with the slot that would take it."""
@@ -226,6 +230,7 @@ class Slots:
         if model is None:
             self._models = Generations(MODELS)
             self._ever.clear()
+            self._starts += 1
         else:
             self._queue(model).slots.clear()
 
@@ -234,7 +239,7 @@ class Slots:
         have left there."""
         queue, taken, packed = self._of(reading), reading.slot, self._packed(reading)
         if taken is None:
-            return queue.slots.look(packed, reading.added) if reading.number in queue.line else None
+            return queue.slots.look(packed, reading.added)
         if taken.loads == queue.slots.loads:
             return taken.reused
         return max(0, min(common(queue.slots.held(taken.slot), packed), reading.tokens - 1))
@@ -258,7 +263,7 @@ class Slots:
         return self._queue(reading.model)
 
     def _queue(self, model: str) -> "_Queue":
-        return self._models.of(hash(model), lambda: _Queue(SlotShadow(self._slots), {}))
+        return self._models.of(hash(model), lambda: _Queue(SlotShadow(self._slots, loads=self._starts * LOADS), {}))
 
     def _packed(self, reading: Reading) -> bytes:
         return b"".join(map(pack, reading.prompt.ids)) + self.chains.packed(reading.segments)

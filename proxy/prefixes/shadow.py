@@ -180,12 +180,13 @@ class SlotShadow:
     # State: per slot what it holds and whether it is at work (from the least to the most recently used), saved prompts,
     # how often the model was loaded anew.
 
-    def __init__(self, slots: int, saved_tokens: int = SAVED_TOKENS) -> None:
+    def __init__(self, slots: int, saved_tokens: int = SAVED_TOKENS, loads: int = 0) -> None:
+        """`loads`: of the model before."""
         self._held: OrderedDict[int, bytes] = OrderedDict((slot, b"") for slot in range(slots))
         self._busy: set[int] = set()
         self._saved: deque[bytes] = deque()
         self._room = saved_tokens
-        self.loads = 0
+        self.loads = loads
 
     @property
     def free(self) -> bool:

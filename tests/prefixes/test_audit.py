@@ -465,6 +465,16 @@ def test_who_overtakes_those_that_wait_leaves_them_where_they_are(texts):
     assert told(audit, "2")["hit"] == audit.predict("x", LONG_TALK, 0).tokens - 1
 
 
+def test_who_was_under_way_at_a_restart_finds_nothing(texts):
+    audit = Audit(texts, cache_of("llamacpp", texts, None, None, 1))
+    play(audit, "1", LONG_TALK, "ok")
+    for id in "23":
+        audit.dispatched(id, LONG_TALK, 0)
+    audit.restarted()
+    assert "hit" not in told(audit, "2")
+    assert "hit" in told(audit, "3"), "what the one before has left"
+
+
 def test_who_leaves_the_line_at_the_engine_has_left_nothing_there(texts):
     audit = Audit(texts, cache_of("ollama", texts, None, None, 1))
     for id, asked in (("1", LONG_TALK), ("2", NEWS), ("3", LONG_TALK)):
