@@ -74,7 +74,7 @@ class Audit:
             return None
         reading = self._open[id] = self._read(id, self._known(facts.model or ""), facts.prompt, ids)
         if len(self._open) > OPEN:
-            self._open.popitem(last=False)
+            self.unread(next(iter(self._open)))
         return reading.verdict
 
     def dispatched(self, id: str, facts: RequestFacts, now_ns: int) -> PrefixVerdict | None:

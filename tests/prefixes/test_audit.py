@@ -465,6 +465,18 @@ def test_who_overtakes_those_that_wait_leaves_them_where_they_are(texts):
     assert told(audit, "2")["hit"] == audit.predict("x", LONG_TALK, 0).tokens - 1
 
 
+def test_who_is_forgotten_gives_up_its_slot_and_its_place_in_line(texts):
+    audit = Audit(texts, cache_of("llamacpp", texts, None, None, 1))
+    for id in "12":
+        audit.dispatched(id, LONG_TALK, 0)
+    for number in range(OPEN):
+        audit.predict(f"later {number}", NEWS, 0)
+    play(audit, "3", LONG_TALK, "ok")
+    assert audit.predict("4", LONG_TALK, 0).expected > 80
+    queue = audit._cache._of(audit._open["4"])
+    assert (queue.slots.free, queue.line) == (True, {})
+
+
 def test_who_was_under_way_at_a_restart_finds_nothing(texts):
     audit = Audit(texts, cache_of("llamacpp", texts, None, None, 1))
     play(audit, "1", LONG_TALK, "ok")
