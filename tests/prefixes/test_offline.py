@@ -84,12 +84,12 @@ def test_a_moment_has_no_hours():
     assert "tokens_per_hour" not in breaker
 
 
-def test_of_a_minute_no_hour_is_foretold():
+def test_of_a_minute_it_is_said_what_a_minute_cost():
     audit = Offline(letters, 16, [], b"key")
     application(audit, every_s=6.0)
     (breaker,) = audit.report(list(audit.breakers()))["breakers"]
     assert (breaker["observed_s"], breaker["tokens_observed"]) == (54.0, breaker["tokens_saved"])
-    assert "tokens_per_hour" not in breaker
+    assert breaker["tokens_per_hour"] == round(breaker["tokens_saved"] * 3600 / 54)
 
 
 def test_the_time_that_was_observed_is_that_of_the_file_or_that_of_the_prompts_that_are_searched(monkeypatch):
