@@ -46,7 +46,9 @@ def charged(
 
 
 def unread(outcome: Outcome, status: int | None) -> bool:
-    """The engine refused the request, or points elsewhere: it read no prompt."""
+    """The engine refused the request, failed at once, or points elsewhere: it read no prompt, for all we know."""
+    if outcome is Outcome.ENGINE_ERROR:
+        return status is not None and status >= 500
     refused = outcome in (Outcome.ENGINE_REJECTED, Outcome.ENGINE_OVERLOADED)
     return refused or (outcome is Outcome.COMPLETED and status in ELSEWHERE)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from proxy.endings import charged
+from proxy.endings import charged, unread
 from proxy.records import EngineReport, Outcome, RequestFacts, Usage
 from tests.support.cancel import Blow, Strike, at_every_await
 from tests.support.client import Answer, Request, simple_request
@@ -324,3 +324,15 @@ TIMINGS = EngineReport(source="llamacpp.timings", covers_all=False)
 def test_budgets_are_charged_all_answers(n, prompts, streamed, report, written, charge):
     facts = RequestFacts("openai", "chat", "inference", n=n, prompts=prompts)
     assert charged(facts, Usage(7, 4, 2), report, written, streamed=streamed) == charge
+
+
+def test_an_engine_that_refuses_or_fails_at_once_has_read_nothing():
+    for outcome, status in (
+        ("engine_rejected", 400),
+        ("engine_overloaded", 503),
+        ("engine_error", 501),
+        ("completed", 302),
+    ):
+        assert unread(Outcome(outcome), status)
+    for outcome, status in (("engine_error", 200), ("completed", 200), ("client_gone", 200), ("truncated", 200)):
+        assert not unread(Outcome(outcome), status)

@@ -65,12 +65,13 @@ class Audit:
         self._cache.chains.learn(text, ids)
 
     def predict(self, id: str, facts: RequestFacts, now_ns: int, ids: Sequence[int] = ()) -> PrefixVerdict | None:
-        """What this engine could take from its cache; None where the body holds no prompt. Changes no cache.
+        """What this engine could take from its cache; None where the body holds no prompt, or one of which nothing is
+        kept. Changes no cache.
 
         `ids`: the only prompt in the engine's own tokens, where they are known. Asked again after a wait, the later
         answer counts.
         """
-        if facts.prompt is None or facts.route != "inference":
+        if facts.prompt is None or facts.route != "inference" or facts.kind in self._cache.unkept:
             return None
         reading = self._open[id] = self._read(id, self._known(facts.model or ""), facts.prompt, ids)
         if len(self._open) > OPEN:

@@ -51,6 +51,8 @@ class Cache(Protocol):
     chains: Chains
     capacity: int | None
     """Blocks it can hold; None: not known."""
+    unkept: frozenset[str]
+    """Kinds of requests that leave nothing there."""
 
     def look(self, reading: Reading) -> Look:
         """What is there; changes nothing."""
@@ -95,6 +97,8 @@ class Cache(Protocol):
 
 class Blocks:
     """vLLM's and SGLang's cache."""
+
+    unkept: frozenset[str] = frozenset()
 
     # State: blocks of our rendering, how many of them fill the engine's memory, and tokens of ours and theirs lately.
 
@@ -170,6 +174,7 @@ class Slots:
     # State: the slots of each model, those that wait for one, all that was ever there, and how often the engine began.
 
     block = 1
+    unkept = frozenset({"embed", "rerank", "score", "classify"})
 
     def __init__(self, texts: Texts, slots: int) -> None:
         self.capacity: int | None = None
@@ -283,8 +288,8 @@ SLOTTED = ("llamacpp", "ollama")
 def cache_of(
     kind: str, texts: Texts, block: int | None, tokens: int | None, slots: int | None, blocks: type[Blocks] = Blocks
 ) -> Cache:
-    """The cache of an engine of this kind: tokens a block, tokens in all, slots; None is not known, then the kind's
-    default is taken. `blocks`: how one is kept that keeps blocks."""
+    """The cache of an engine of this kind: tokens a block, tokens in all, slots; None: the kind's default. `blocks`: how
+    one is kept that keeps blocks."""
     if kind in SLOTTED:
         return Slots(texts, slots or 1)
     size = block or (1 if kind == "sglang" else BLOCK)

@@ -334,6 +334,16 @@ def test_slots_hold_prompts_token_by_token(texts):
     assert audit.predict("5", ids(1, 2, 3), 0).expected == 0
 
 
+@pytest.mark.parametrize(("kind", "kept"), [("llamacpp", False), ("ollama", False), ("vllm", True)])
+def test_slots_keep_nothing_of_what_writes_nothing(texts, kind, kept):
+    audit = Audit(texts, cache_of(kind, texts, None, None, 2))
+    for word in ("embed", "rerank", "score", "classify"):
+        asked = ids(*range(40))._replace(kind=word)
+        verdicts = play(audit, word, asked)
+        assert [verdict is not None for verdict in verdicts] == [kept, kept]
+    assert (audit.predict("x", ids(*range(40)), 0).expected > 0) == kept
+
+
 HELLO = facts(chat(("user", "hello, this is the first one")))
 OTHER = facts(chat(("user", "hello, this is another one")))
 SHARED = len("_user\nhello, this is ")
