@@ -166,10 +166,10 @@ class Engine:
             return ()
         return [model for model, digest in self.fingerprint.digests if self._weighed.get(model) != digest]
 
-    def weighed(self, model: str, weights: str) -> None:
-        """Models with the same weights share a runner and its slots."""
+    def weighed(self, model: str, weights: str, options: Sequence[tuple[str, str]]) -> None:
+        """Models with the same weights and options share a runner and its slots."""
         self._weighed[model] = dict(self.fingerprint.digests).get(model, "")
-        self.runners.weights(model, weights)
+        self.runners.made_of(model, weights, options)
 
     # --- the life of an exchange, as the parts hear of it ---
 

@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections.abc import Callable, Sequence
 
-from proxy.engines.fingerprint import PROBES, identify, weights
+from proxy.engines.fingerprint import PROBES, identify, own_options, weights
 from proxy.engines.gauges import read
 from proxy.fleet import CacheShape, Engine, Fetched, Fleet
 
@@ -71,7 +71,7 @@ async def look(engine: Engine) -> None:
     for model in engine.unweighed():
         shown = await engine.fetch("/api/show", PROBE_S, body=json.dumps({"model": model}).encode())
         if shown is not None and (digest := weights(shown[2])):
-            engine.weighed(model, digest)
+            engine.weighed(model, digest, own_options(shown[2]))
 
 
 async def _asked(engine: Engine, targets: Sequence[str], timeout_s: float) -> dict[str, Fetched]:

@@ -69,6 +69,10 @@ PHASES = (
 sum is known."""
 
 
+RELOADING = ("draft_num_predict", "main_gpu", "num_batch", "num_ctx", "num_gpu", "num_thread", "use_mmap")
+"""Options that make Ollama load a model anew when they change (its scheduler's own list)."""
+
+
 # --- the request, as read -------------------------------------------------------------------------------------------
 
 

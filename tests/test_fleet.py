@@ -319,9 +319,9 @@ def test_models_of_ollama_are_weighed_once_and_again_when_they_change() -> None:
         assert engine.unweighed() == ()
         engine.seen(Fingerprint("ollama", digests=(("a", "1"), ("b", "2")), answers=True))
         assert engine.unweighed() == ["a", "b"]
-        engine.weighed("a", "same")
-        engine.weighed("b", "same")
-        engine.weighed("unlisted", "same")
+        engine.weighed("a", "same", ())
+        engine.weighed("b", "same", ())
+        engine.weighed("unlisted", "same", ())
         assert engine.unweighed() == []
         ollama = RequestFacts("ollama", "chat", "inference", model="a")
         twin = RequestFacts("ollama", "chat", "inference", model="b")

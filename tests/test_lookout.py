@@ -1,6 +1,7 @@
 """Engines are looked at: what they are, and again when that may have changed."""
 
 import asyncio
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -158,28 +159,31 @@ def test_a_look_tells_the_engine_what_it_is() -> None:
     run(main)
 
 
-def test_models_with_the_same_weights_share_a_runner_after_a_look() -> None:
+def test_models_with_the_same_weights_and_options_share_a_runner_after_a_look() -> None:
     shown: list[str] = []
 
     def site(call: Call) -> Script:
         if call.target != "/api/show":
-            return serving({"one.test:1": ollama(a="", b="", c="")})(call)
+            return serving({"one.test:1": ollama(a="", b="", c="", wide="")})(call)
         shown.append(call.method)
         # `c` cannot be shown; the others come from one file.
-        return NOT_FOUND if len(shown) == 3 else Script(reads=(Read(0, SHOWN),))
+        return NOT_FOUND if len(shown) == 3 else Script(reads=(Read(0, SHOWN if len(shown) < 4 else WIDE),))
 
     async def main(loop: VirtualLoop) -> None:
         house = House(loop, OK, looks=site, upstream=TWO[:1])
         (engine,) = house.app.fleet.engines
         await look(engine)
-        assert shown == ["POST"] * 3
-        a, b, c = (engine.runners.of(RequestFacts("ollama", "chat", "inference", model=name)) for name in "abc")
+        assert shown == ["POST"] * 4
+        names = ("a", "b", "c", "wide")
+        a, b, c, wide = (engine.runners.of(RequestFacts("ollama", "chat", "inference", model=name)) for name in names)
         assert a == b != c
+        assert (wide.weights, wide.options, a.options) == (a.weights, (("num_ctx", "8192"),), ())
         assert engine.unweighed() == ["c"]
 
     run(main)
 
 
+WIDE = json.dumps({"modelfile": f"FROM /models/blobs/sha256-{DIGEST}\n", "parameters": "num_ctx   8192"}).encode()
 SHOWN = b'{"modelfile": "FROM /models/blobs/sha256-' + DIGEST.encode() + b'\\n"}'
 
 

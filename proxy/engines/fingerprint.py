@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from proxy.engines.values import entries, members, parsed, positive, word
+from proxy.records import RELOADING
 
 Reply = tuple[int, Sequence[tuple[bytes, bytes]], bytes]
 """Status, headers and body of an answer to a probe."""
@@ -114,6 +115,14 @@ def weights(show: bytes) -> str | None:
     modelfile = members(parsed(show)).get("modelfile")
     found = _FROM.search(modelfile) if isinstance(modelfile, str) else None
     return found.group(1) if found else None
+
+
+def own_options(show: bytes) -> tuple[tuple[str, str], ...]:
+    """The options of a model's Modelfile that tell runners apart, from `/api/show`: a line each, name and value."""
+    parameters = members(parsed(show)).get("parameters")
+    lines = parameters.splitlines() if isinstance(parameters, str) else ()
+    pairs = (line.split(None, 1) for line in lines)
+    return tuple((pair[0], pair[1].strip()) for pair in pairs if len(pair) == 2 and pair[0] in RELOADING)
 
 
 _FROM = re.compile(r"^FROM \S*?sha256[-:]([0-9a-f]{64})\b", re.MULTILINE)

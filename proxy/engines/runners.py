@@ -1,5 +1,6 @@
 """Runners: what works on requests inside an engine. Slots belong to a runner, not to a model's name."""
 
+from collections.abc import Sequence
 from typing import NamedTuple, TypeVar
 
 from proxy.names import shortest
@@ -25,11 +26,12 @@ class Runner(NamedTuple):
 class Runners:
     """What is known of an engine's runners, and the engine's own kind and version, which every exchange's evidence has.
 
-    State: the engine's identity, weights by name, slots learnt by weights.
+    State: the engine's identity, by name the runner that a model has where nothing else is asked for, slots learnt by
+    weights.
     """
 
     def __init__(self, kind: str = "openai", version: str | None = None, slots: int | None = None) -> None:
-        self._weights: dict[str, str] = {}
+        self._own: dict[str, Runner] = {}
         self.restarted(kind, version, slots)
 
     def restarted(self, kind: str, version: str | None, slots: int | None) -> None:
@@ -42,18 +44,18 @@ class Runners:
         """Requests wait for a slot here."""
         return self._kind in SLOTTED
 
-    def weights(self, name: str, digest: str) -> None:
-        """Names with one digest share a runner: from `/api/show`'s FROM line, or `/api/tags`."""
-        _remember(self._weights, shortest(name), digest)
+    def made_of(self, name: str, weights: str, options: Sequence[tuple[str, str]] = ()) -> None:
+        """A model's weights, by their digest, and its own options: names with the same of both share a runner."""
+        _remember(self._own, shortest(name), Runner(weights, tuple(options)))
 
     def of(self, facts: RequestFacts) -> Runner:
         """The runner that will work on this request."""
         if self._kind != "ollama" or facts.model is None:
             return Runner("")
-        name = shortest(facts.model)
+        own = self._runner(shortest(facts.model))
         # Its `/v1` routes do not read options.
-        options = facts.options if facts.dialect == "ollama" else ()
-        return Runner(self._weights.get(name, name), tuple(sorted(options)))
+        asked = facts.options if facts.dialect == "ollama" else ()
+        return Runner(own.weights, tuple(sorted({**dict(own.options), **dict(asked)}.items())))
 
     def had_to_go(self, rivals: frozenset[str], resident: frozenset[str]) -> bool:
         """Whether other runners' models (`rivals`) were put out of memory, given what is in it afterwards."""
@@ -74,7 +76,10 @@ class Runners:
         return Evidence(kind=self._kind, version=self._version, slots=slots)
 
     def _of(self, names: frozenset[str]) -> set[str]:
-        return {self._weights.get(name, name) for name in map(shortest, names)}
+        return {self._runner(name).weights for name in map(shortest, names)}
+
+    def _runner(self, name: str) -> Runner:
+        return self._own.get(name) or Runner(name)
 
 
 def _remember(table: dict[str, _V], key: str, value: _V) -> None:

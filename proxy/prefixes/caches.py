@@ -288,8 +288,8 @@ SLOTTED = ("llamacpp", "ollama")
 def cache_of(
     kind: str, texts: Texts, block: int | None, tokens: int | None, slots: int | None, blocks: type[Blocks] = Blocks
 ) -> Cache:
-    """The cache of an engine of this kind: tokens a block, tokens in all, slots; None: the kind's default. `blocks`: how
-    one is kept that keeps blocks."""
+    """The cache of an engine of this kind: tokens a block, tokens in all, slots; None: the kind's default. `blocks`:
+    how one is kept that keeps blocks."""
     if kind in SLOTTED:
         return Slots(texts, slots or 1)
     size = block or (1 if kind == "sglang" else BLOCK)

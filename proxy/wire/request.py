@@ -3,7 +3,7 @@
 import zlib
 from typing import Any
 
-from proxy.records import RequestFacts
+from proxy.records import RELOADING, RequestFacts
 from proxy.wire.ambiguity import doubled, respelt, rivals
 from proxy.wire.decoding import Unreadable, loads
 from proxy.wire.dialects import dialect_of
@@ -36,9 +36,6 @@ likes."""
 
 OPTION_LIMIT = 64
 """Characters of an option's value that are read: they are numbers and flags."""
-
-RELOADING = ("draft_num_predict", "main_gpu", "num_batch", "num_ctx", "num_gpu", "num_thread", "use_mmap")
-"""Options that make Ollama load a model anew when they change (its scheduler's own list)."""
 
 
 def read_facts(route: Route, content_type: str, body: bytes, *, closely: bool = False) -> RequestFacts:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.engines.fingerprint import PROBES, SIGNS, Answers, Fingerprint, identify, resident, weights
+from proxy.engines.fingerprint import PROBES, SIGNS, Answers, Fingerprint, identify, own_options, resident, weights
 from proxy.messages import EngineState, Pulse
 from proxy.office.channel import encode
 
@@ -185,6 +185,15 @@ def test_what_is_in_memory_is_read_by_name() -> None:
     }
     for junk in (b"", b"[]", b'{"models": 3}', b"\xff"):
         assert resident(junk) == frozenset()
+
+
+def test_a_models_own_options_are_those_that_load_it_anew() -> None:
+    said = (
+        'num_ctx                        8192\nstop                           "<|im_end|>"\nnum_gpu  0 \n\nnum_batch\n'
+    )
+    assert own_options(json.dumps({"parameters": said}).encode()) == (("num_ctx", "8192"), ("num_gpu", "0"))
+    for junk in (b"", b"[]", b"{}", b'{"parameters": 3}', b'{"parameters": ["num_ctx 3"]}'):
+        assert own_options(junk) == ()
 
 
 def test_weights_are_told_by_the_from_line() -> None:

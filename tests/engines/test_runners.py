@@ -17,9 +17,23 @@ def test_all_spellings_of_a_name_are_one_runner() -> None:
 def test_names_on_the_same_weights_share_a_runner() -> None:
     runners = Runners("ollama")
     assert runners.of(facts("a")) != runners.of(facts("b"))
-    runners.weights("a", "d1")
-    runners.weights("b:latest", "d1")
+    runners.made_of("a", "d1")
+    runners.made_of("b:latest", "d1")
     assert runners.of(facts("a")) == runners.of(facts("b")) == Runner("d1")
+
+
+def test_a_models_own_options_tell_runners_apart_on_every_route() -> None:
+    runners = Runners("ollama")
+    runners.made_of("a", "d")
+    runners.made_of("wide", "d", (("num_ctx", "8192"),))
+    for dialect in ("ollama", "openai"):
+        assert (
+            runners.of(facts("wide", dialect)) == Runner("d", (("num_ctx", "8192"),)) != runners.of(facts("a", dialect))
+        )
+    assert (
+        runners.of(facts("wide", num_ctx="8192")) == runners.of(facts("wide")) == runners.of(facts("a", num_ctx="8192"))
+    )
+    assert runners.of(facts("wide", num_ctx="1", num_gpu="2")).options == (("num_ctx", "1"), ("num_gpu", "2"))
 
 
 def test_options_tell_runners_apart_only_on_native_routes() -> None:
@@ -63,15 +77,15 @@ def test_a_rival_that_is_still_in_memory_had_not_to_go() -> None:
     runners = Runners("ollama")
     assert runners.had_to_go(frozenset({"a"}), frozenset({"b:latest"}))
     assert not runners.had_to_go(frozenset({"a"}), frozenset({"a:latest", "b:latest"}))
-    runners.weights("a", "d")
-    runners.weights("twin", "d")
+    runners.made_of("a", "d")
+    runners.made_of("twin", "d")
     assert not runners.had_to_go(frozenset({"a"}), frozenset({"twin:latest"}))
 
 
 def test_what_is_remembered_is_bounded() -> None:
     runners = Runners("ollama")
     for n in range(LEARNT_LIMIT + 10):
-        runners.weights(f"m{n}", "d")
+        runners.made_of(f"m{n}", "d")
         runners.learn(Runner(f"w{n}"), 1)
     assert runners.of(facts("m0")) == Runner("m0")
     assert runners.of(facts("m200")) == Runner("d")
