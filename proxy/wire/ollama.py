@@ -1,14 +1,11 @@
 """Ollama's generate, chat and embed, its progress lines, and look-alikes without counters."""
 
-from collections.abc import Sequence
-from typing import Any, Literal
-
-import msgspec
+from typing import Any
 
 from proxy.errors import ProxyError
 from proxy.events import NOTHING, Event, Frame
 from proxy.records import RequestFacts
-from proxy.wire.decoding import REFUSED, Shape, blank
+from proxy.wire.decoding import Shape, blank
 from proxy.wire.fields import first_given, mapping, output_limit
 from proxy.wire.openai import Output, calls_any, spoken
 from proxy.wire.prompts import EMBEDDED, chat_prompt, generate_prompt, raw_prompt
@@ -26,32 +23,7 @@ class Line(OllamaCounters):
     error: object = None
 
 
-class Written(msgspec.Struct, gc=False, frozen=True):
-    """A message with text or reasoning alone."""
-
-    content: str | None = None
-    thinking: str | None = None
-    tool_calls: None = None
-
-
-class Piece(msgspec.Struct, gc=False):
-    """A line of a stream that says no more than a piece of an answer."""
-
-    message: Written = Written()
-    response: str | None = None
-    thinking: str | None = None
-    done: Literal[False] | None = None
-    total_duration: None = None
-    error: None = None
-
-    def text(self) -> str | None:
-        """Its answer text; empty: reasoning; None: neither."""
-        answer = self.response or self.message.content
-        return answer or ("" if self.thinking or self.message.thinking else None)
-
-
 _LINE = Shape(Line)
-_PIECES = msgspec.json.Decoder(Piece).decode_lines
 _EMPTY = Output()
 
 
@@ -76,6 +48,9 @@ def render_error(error: ProxyError, status: int) -> dict[str, Any]:
 class Ollama:
     """Reads the frames of one answer."""
 
+    plain = True
+    """A piece of text changes nothing of its state."""
+
     # State: nothing; every line stands for itself.
     __slots__ = ("_generates", "_streamed")
 
@@ -99,13 +74,6 @@ class Ollama:
         reasoning = thought and not answer and not calls and self._streamed
         event = tuple.__new__(Event, (tokens, reasoning, answer, (), None, None, None, False, False, None, ()))
         return self._last(event, line) if line.done or line.total_duration is not None else event
-
-    def pieces(self, lines: bytes) -> Sequence[str | None]:
-        """Of lines that say no more than a piece of the answer its text, empty for reasoning; else none."""
-        try:
-            return [line.text() for line in _PIECES(lines)]
-        except REFUSED:
-            return ()
 
     def complete(self) -> bool:
         """Always: `done: true` ends an answer, and so does a clean close, as after its repeat guard."""

@@ -4,8 +4,7 @@ Usage may ride on any chunk, also one that has a choice. Reasoning comes as `rea
 `thinking`. vLLM's `metrics`, llama.cpp's `timings` and SGLang's `meta_info` are read where they stand.
 """
 
-from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
@@ -13,7 +12,7 @@ from proxy.errors import ProxyError
 from proxy.events import MOST_CHOICES, NOTHING, Event, Frame
 from proxy.records import EngineReport, Prompt, RequestFacts, Usage
 from proxy.wire.counting import RunningCount
-from proxy.wire.decoding import DONE, REFUSED, Shape
+from proxy.wire.decoding import DONE, Shape
 from proxy.wire.fields import choice_count, first_given, items, mapping, output_limit, text
 from proxy.wire.prompts import EMBEDDED, chat_prompt, pair_prompt, raw_prompt
 from proxy.wire.reports import (
@@ -78,47 +77,7 @@ class Chunk(msgspec.Struct, gc=False):
     message: Any = None
 
 
-class Written(msgspec.Struct, gc=False, frozen=True):
-    """A delta with text or reasoning alone."""
-
-    content: str | None = None
-    reasoning: str | None = None
-    reasoning_content: str | None = None
-    thinking: str | None = None
-    tool_calls: None = None
-    function_call: None = None
-
-
-class Saying(msgspec.Struct, gc=False):
-    """Choice 0 with such a delta, or with text of its own."""
-
-    delta: Written = Written()
-    text: str | None = None
-    index: Literal[0] | None = 0
-    finish_reason: Literal[""] | None = None
-    token_ids: None = None
-    logprobs: None = None
-    meta_info: None = None
-
-    def piece(self) -> str | None:
-        """Its answer text; empty: reasoning; None: neither."""
-        delta = self.delta
-        thought = delta.reasoning_content or delta.reasoning or delta.thinking
-        return delta.content or self.text or ("" if thought else None)
-
-
-class Piece(msgspec.Struct, gc=False):
-    """A chunk that says no more than that."""
-
-    choices: tuple[Saying]
-    usage: None = None
-    metrics: None = None
-    timings: None = None
-    error: None = None
-
-
 _CHUNK = Shape(Chunk)
-_PIECES = msgspec.json.Decoder(Piece).decode_lines
 _BRACE = ord("{")
 _GENERATES = frozenset({"chat", "completion"})
 
@@ -217,8 +176,8 @@ class OpenAi:
     """Reads the frames of one answer."""
 
     # State: the running count, choices seen and choices that have finished, whether [DONE] has come, and whether a
-    # piece of text for choice 0 changes none of these.
-    __slots__ = ("_asked", "_done", "_finished", "_generates", "_running", "_seen", "_streamed", "_usual")
+    # piece of text for choice 0 changes none of these (`plain`).
+    __slots__ = ("_asked", "_done", "_finished", "_generates", "_running", "_seen", "_streamed", "plain")
 
     def __init__(self, facts: RequestFacts, streamed: bool) -> None:
         self._streamed = streamed
@@ -228,7 +187,7 @@ class OpenAi:
         self._seen: set[int] = set()
         self._finished: set[int] = set()
         self._done = False
-        self._usual = False
+        self.plain = False
 
     def read(self, frame: Frame) -> Event:
         """What one chunk, or the whole body, says. Raises `Unreadable`."""
@@ -236,21 +195,12 @@ class OpenAi:
         if not data or data[0] != _BRACE:
             return self._other(data)
         chunk = _CHUNK.read(data)
-        if self._usual and (piece := usual(chunk)):
+        if self.plain and (piece := usual(chunk)):
             # Nine events of ten end here. tuple.__new__ takes a third of the time of the named constructor.
             return tuple.__new__(Event, ((0,), False, piece, (), None, None, None, False, False, None, ()))
         if chunk.error or (chunk.message and not chunk.choices) or frame.name == b"error":
             return Event(error=complaint(chunk.error))
         return self._event(chunk)
-
-    def pieces(self, lines: bytes) -> Sequence[str | None]:
-        """Of chunks that say no more than a piece of choice 0 its text, empty for reasoning; else none."""
-        if not self._usual:
-            return ()
-        try:
-            return [chunk.choices[0].piece() for chunk in _PIECES(lines)]
-        except REFUSED:
-            return ()
 
     def complete(self) -> bool:
         """[DONE], or a finish reason for every choice; an answer that is no stream of tokens needs neither."""
@@ -291,7 +241,7 @@ class OpenAi:
             return Event((), False, answer, finish, usage, report, ids=self._spelt(chunk))
         reasoning = bool(tokens) and not answered
         tokens, counted = self._counted(chunk, usage, tokens)
-        self._usual = 0 in self._seen and not self._running.live
+        self.plain = 0 in self._seen and not self._running.live
         role = role and not tokens
         return Event(tokens, reasoning, answer, finish, usage, report, None, False, role, counted, self._spelt(chunk))
 
