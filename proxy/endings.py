@@ -14,6 +14,8 @@ PERMIT_ENDS = {
 }
 """How the permit ends; any other outcome says nothing about the engine: `ignore`. What never reached an engine is
 `withdrawn`, whatever the outcome, and given back whole."""
+NOT_DONE = 501
+"""llama.cpp's status for what its model cannot do."""
 ELSEWHERE = range(300, 400)
 """Statuses of answers that are whole, and no work of the engine's: redirects."""
 LEFT_THE_LINE = AdmissionVerdict("queued", "disconnected", mode="enforce")
@@ -46,10 +48,8 @@ def charged(
 
 
 def unread(outcome: Outcome, status: int | None) -> bool:
-    """The engine refused the request, failed at once, or points elsewhere: it read no prompt, for all we know."""
-    if outcome is Outcome.ENGINE_ERROR:
-        return status is not None and status >= 500
-    refused = outcome in (Outcome.ENGINE_REJECTED, Outcome.ENGINE_OVERLOADED)
+    """The engine refused the request, does not do such things (501), or points elsewhere: it read no prompt."""
+    refused = outcome in (Outcome.ENGINE_REJECTED, Outcome.ENGINE_OVERLOADED) or status == NOT_DONE
     return refused or (outcome is Outcome.COMPLETED and status in ELSEWHERE)
 
 

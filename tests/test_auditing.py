@@ -81,7 +81,9 @@ def test_a_repeated_prompt_is_expected_from_the_cache_and_a_new_one_is_not() -> 
     assert all(sum(dict(verdict.bins).values()) == verdict.tokens for verdict in (first, second))
 
 
-@pytest.mark.parametrize(("status", "read"), [(302, False), (400, False), (429, False), (503, False), (500, True)])
+@pytest.mark.parametrize(
+    ("status", "read"), [(302, False), (400, False), (429, False), (503, False), (501, False), (500, True)]
+)
 def test_a_prompt_that_the_engine_refused_is_not_in_its_cache_and_in_no_bin(status: int, read: bool) -> None:
     async def main(loop: VirtualLoop) -> list[Finished]:
         whole = stream((10, chunk("Hi")), (20, chunk(finish="stop")), (21, DONE))

@@ -326,7 +326,7 @@ def test_budgets_are_charged_all_answers(n, prompts, streamed, report, written, 
     assert charged(facts, Usage(7, 4, 2), report, written, streamed=streamed) == charge
 
 
-def test_an_engine_that_refuses_or_fails_at_once_has_read_nothing():
+def test_an_engine_that_refuses_has_read_nothing():
     for outcome, status in (
         ("engine_rejected", 400),
         ("engine_overloaded", 503),
@@ -334,5 +334,11 @@ def test_an_engine_that_refuses_or_fails_at_once_has_read_nothing():
         ("completed", 302),
     ):
         assert unread(Outcome(outcome), status)
-    for outcome, status in (("engine_error", 200), ("completed", 200), ("client_gone", 200), ("truncated", 200)):
+    for outcome, status in (
+        ("engine_error", 500),
+        ("engine_error", 200),
+        ("completed", 200),
+        ("client_gone", 200),
+        ("truncated", 200),
+    ):
         assert not unread(Outcome(outcome), status)
