@@ -7,6 +7,10 @@ another order or another line end change few of them, another application change
 Runs of two lengths are asked. Short ones survive where examples change places; but phrases that come back with other
 numbers have many in common. Long ones are proof where they agree, so there a smaller part is enough: documents before
 the instructions may be longer than these. Whole sentences and lines are asked last: rules may be short, and shuffled.
+
+Documents may be ten times as long as the instructions; then every head is new, and none is like another. But lines that
+several such heads have in common are an application's own, so from then on heads are compared by these alone too. Tools
+have no say in that: the words of schemas are everybody's.
 """
 
 from collections import Counter, OrderedDict
@@ -27,6 +31,9 @@ RUN, LONG_RUN = 6, 12
 
 SKETCH = 64
 """Hashes kept of a head: the standard error of the likeness is under .06."""
+
+SIZES = (SKETCH, SKETCH, 256)
+"""The same of its runs, of its long runs, and of its lines."""
 
 ALIKE = 0.44
 """Heads of one family share at least this part: variants of one prompt share over .8, examples in another order .7;
@@ -51,6 +58,14 @@ OTHER = "other"
 
 ALIKE_LINES = 0.5
 """Or this part of their sentences and lines."""
+
+FOUNDERS = 4
+"""Families that have a line in common which is no chance ..."""
+OWN = 4
+"""... and so many such lines make an application."""
+
+COUNTED = 1 << 15
+"""Lines of families that are counted, the latest."""
 
 
 class Sketch(NamedTuple):
@@ -84,13 +99,19 @@ class Family:
 
 def sketch_of(segments: Sequence[Segment]) -> Sketch:
     """The sketch of a prompt's head."""
-    text = normalize("NFKC", sorted_keys(head_of(segments)[:LONGEST_HEAD]))[:LONGEST_HEAD]
+    lead = lead_of(segments)
+    said, tools = (_normal(head_of(one for one in lead if (one.role == "tools") == are)) for are in (False, True))
+    text = f"{said}\n{tools}"
     found = (
         shingles(text, RUN),
         shingles(text, LONG_RUN),
-        {hash_of(piece) for piece, _ in pieces(text) if size(piece) >= LINE},
+        {hash_of(piece) for piece, _ in pieces(said) if size(piece) >= LINE},
     )
-    return Sketch(*(frozenset(sorted(hashes)[:SKETCH]) for hashes in found))
+    return Sketch(*(frozenset(sorted(hashes)[:most]) for hashes, most in zip(found, SIZES, strict=True)))
+
+
+def _normal(text: str) -> str:
+    return normalize("NFKC", sorted_keys(text[:LONGEST_HEAD]))[:LONGEST_HEAD]
 
 
 def alike(one: Sketch, other: Sketch) -> float:
@@ -112,13 +133,15 @@ def likeness(one: frozenset[int], other: frozenset[int]) -> float:
 class Families:
     """All families, bounded."""
 
-    # State: families from the least to the most recently seen, an index from hash to family, sketches of heads.
+    # State: families from the least to the most recently seen, an index from hash to family, sketches of heads, and in
+    # how many heads that founded a family each line stood.
 
     secret: bytes
     most: int = MOST
     _known: OrderedDict[str, Family] = field(default_factory=OrderedDict)
     _index: dict[int, set[str]] = field(default_factory=dict)
     _sketches: Generations[Sketch] = field(default_factory=lambda: Generations(MOST))
+    _counts: Generations[int] = field(default_factory=lambda: Generations(COUNTED))
 
     def _sketch(self, segments: Sequence[Segment]) -> Sketch:
         """The sketch of a prompt's head; of a head that was seen before, the one made then."""
@@ -132,16 +155,33 @@ class Families:
     def assign(self, root: int, segments: Sequence[Segment]) -> Family:
         """The family of a prompt; a new one where none is like it."""
         sketch = self._sketch(segments)
-        family = self._nearest(root, sketch) or self._found(root, sketch)
+        own = Sketch(lines=self._own(root, sketch))
+        family = self._nearest(root, sketch, own)
+        if family is None:
+            family = self._found(root, sketch._replace(lines=own.lines or sketch.lines))
+            for line in sketch.lines:
+                self._counts.put(hash((root, line)), self._founders(root, line) + 1)
         self._known.move_to_end(family.name)
         return family
 
-    def _nearest(self, root: int, sketch: Sketch) -> Family | None:
-        votes = Counter(name for item in sketch.items for name in self._index.get(item, ()))
+    def _founders(self, root: int, line: int) -> int:
+        return self._counts.get(hash((root, line))) or 0
+
+    def _own(self, root: int, sketch: Sketch) -> frozenset[int]:
+        """Lines of a head that many families had from the first, if there are enough of them."""
+        counts = {line: self._founders(root, line) for line in sketch.lines}
+        usual = sorted(counts.values(), reverse=True)[OWN - 1 : OWN]
+        if not usual or usual[0] < FOUNDERS:
+            return frozenset()
+        return frozenset(line for line, count in counts.items() if 2 * count >= usual[0])
+
+    def _nearest(self, root: int, *sketches: Sketch) -> Family | None:
+        """The family that one of these is most like, if it is like any."""
+        votes = Counter(name for sketch in sketches for item in sketch.items for name in self._index.get(item, ()))
         best, most = None, 0.0
         for name, _ in votes.most_common(8):
             family = self._known[name]
-            like = alike(sketch, family.sketch) if family.root == root else 0.0
+            like = max(alike(sketch, family.sketch) for sketch in sketches) if family.root == root else 0.0
             if like > most:
                 best, most = family, like
         return best if most >= 1 else None

@@ -3,7 +3,7 @@ import zlib
 
 import pytest
 
-from proxy.prefixes.breakers.families import Families, alike, likeness, sketch_of
+from proxy.prefixes.breakers.families import FOUNDERS, Families, alike, likeness, sketch_of
 from proxy.prefixes.canon import render
 from tests.prefixes.breakers.apps import BROKEN, WORDS, rules
 from tests.prefixes.prompts import chat
@@ -40,6 +40,34 @@ def test_documents_as_long_as_the_instructions_leave_a_family_together():
     families = Families(b"key")
     found = [system(f"{rules(f'documents {k}', 20)}\n{rules('instructions', 20)}") for k in range(4)]
     assert len({families.assign(1, one).name for one in found}) == 1
+
+
+def test_documents_ten_times_as_long_as_the_instructions_leave_a_family_together():
+    families = Families(b"key")
+    found = [system(f"{rules(f'documents {k}', 80)}\n{rules('instructions', 8)}") for k in range(24)]
+    names = [families.assign(1, one).name for one in found]
+    assert len(set(names[FOUNDERS:])) == 1
+
+
+def test_lines_that_few_applications_share_keep_them_apart():
+    """A house style, and each application's own text; prompts of one of them differ in their time."""
+    families, house = Families(b"key"), rules("house style", 8)
+    found = [
+        system(f"It is {minute}.\n{rules(f'application {k}', 20)}\n{house}") for minute in range(9) for k in range(4)
+    ]
+    assert len({families.assign(1, one).name for one in found}) == 4
+
+
+def test_the_lines_of_schemas_make_no_family():
+    """What every list of tools says is no application's own."""
+    families = Families(b"key")
+    for k in range(2 * FOUNDERS):
+        name = {"type": "string", "minLength": 1, "maxLength": 20, "description": rules(f"tool {k}", 9)}
+        schema = {"type": "object", "additionalProperties": False, "required": [], "properties": {"name": name}}
+        tools = (json.dumps({"type": "function", "function": {"name": f"f{k}", "parameters": schema}}),)
+        prompt = chat(("system", rules(f"application {k}")), ("user", "x"), tools=tools)
+        families.assign(1, render(prompt))
+    assert len(families._known) == 2 * FOUNDERS
 
 
 def test_short_rules_in_another_order_leave_a_family_together():
