@@ -23,8 +23,9 @@ STANDARD = ("bom", "unicode_norm", "trailing_space", "whitespace")
 
 _BOM = re.compile("[\ufeff\u200b\u2060]")
 _TRAILING = re.compile(r"(?<![^\S\r\n])[^\S\r\n]+(?=\r?\n|\Z)")
+_LINE_END = re.compile(r"\r\n?")
 _BLANKS = (
-    (re.compile(r"\r\n?"), "\n"),
+    (_LINE_END, "\n"),
     (re.compile(r"[^\S\n]+"), " "),
     (re.compile(r" ?\n[ \n]*"), "\n"),
 )
@@ -49,50 +50,55 @@ def _blanks(text: str) -> str:
     return text.strip()
 
 
-FORMS: dict[str, Callable[[str], str]] = {
-    "bom": lambda text: _BOM.sub("", text),
-    "unicode_norm": lambda text: normalize("NFC", text),
-    "trailing_space": lambda text: _TRAILING.sub("", text).rstrip(),
-    "whitespace": _blanks,
-    "locale_number": lambda text: _GROUPED.sub(_number, text),
-    "other": lambda text: normalize("NFKC", text.translate(_SIGNS)).casefold(),
-}
-"""By kind, the smallest change first. `other`: typographic signs and letter case."""
+Form = Callable[[str], str]
+
+FORMS: tuple[tuple[str, Form], ...] = (
+    ("bom", lambda text: _BOM.sub("", text)),
+    ("unicode_norm", lambda text: normalize("NFC", text)),
+    ("trailing_space", lambda text: _TRAILING.sub("", text)),
+    ("trailing_space", lambda text: _TRAILING.sub("", text).rstrip()),
+    ("whitespace", lambda text: _LINE_END.sub("\n", text)),
+    ("whitespace", _blanks),
+    ("locale_number", lambda text: _GROUPED.sub(_number, text)),
+    ("other", lambda text: normalize("NFKC", text.translate(_SIGNS)).casefold()),
+)
+"""With their kinds, the smallest change first: a repair leaves alone what has the usual form. `other`: typographic signs
+and letter case."""
 
 
 def form_of(one: str, other: str) -> str | None:
-    """The form in which two different texts are the same; None: they say different things."""
-    return next((kind for kind, form in FORMS.items() if form(one) == form(other)), None)
+    """The kind of form in which two different texts are the same; None: they say different things."""
+    return next((kind for kind, form in FORMS if form(one) == form(other)), None)
 
 
-def form_between(one: str, other: str, char: int) -> str | None:
+def form_between(one: str, other: str, char: int) -> tuple[str, Form] | None:
     """The form that lets two texts, which part at `char`, agree for a good while longer, or to their end."""
     at = max(0, char - FURTHER)
     mine, theirs = one[at : at + WINDOW], other[at : at + WINDOW]
-    for kind, form in FORMS.items():
+    for kind, form in FORMS:
         a, b = form(mine), form(theirs)
         if a == b or agreement(a, b) >= char - at + FURTHER:
-            return kind
+            return kind, form
     return None
 
 
-def form_at_ends(one: str, other: str) -> str | None:
+def form_at_ends(one: str, other: str) -> tuple[str, Form] | None:
     """The form in which two texts end alike for a good while, and do not as they are; a mark that only one begins with
     is a form by itself."""
     if (_BOM.match(one) is None) != (_BOM.match(other) is None):
-        return "bom"
+        return FORMS[0]
     mine, theirs = one[-WINDOW:], other[-WINDOW:]
     if agreement(mine[::-1], theirs[::-1]) >= WINDOW // 2:
         return None
-    ends = ((kind, form(mine)[::-1], form(theirs)[::-1]) for kind, form in FORMS.items())
-    return next((kind for kind, a, b in ends if agreement(a, b) >= WINDOW // 2), None)
+    turned = ((kind, form, form(mine)[::-1], form(theirs)[::-1]) for kind, form in FORMS)
+    return next(((kind, form) for kind, form, a, b in turned if agreement(a, b) >= WINDOW // 2), None)
 
 
 def another_form(parting: Parting) -> tuple[str, Repair] | None:
     """The same text in another form, where they part or at their ends: a value may stand before what has two forms."""
     mine, other = parting.mine.text, parting.other.text
-    kind = form_between(mine, other, parting.char) or form_at_ends(mine, other)
-    return None if kind is None else (kind, OneForm(kind, parting.mine.role))
+    found = form_between(mine, other, parting.char) or form_at_ends(mine, other)
+    return None if found is None else (found[0], OneForm(*found, parting.mine.role))
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +106,7 @@ class OneForm:
     """Gives texts that differ in their form alone the one that costs least: the shortest, of equals the most common."""
 
     kind: str
+    form: Form
     role: str
     fix = "normalise"
 
@@ -120,7 +127,7 @@ class OneForm:
                 counts.update({segment.text, *segment.text.splitlines(keepends=True)})
         variants: dict[str, list[str]] = defaultdict(list)
         for text, _ in counts.most_common():
-            variants[FORMS[self.kind](text)].append(text)
+            variants[self.form(text)].append(text)
         return {form: min(found, key=len) for form, found in variants.items() if len(found) > 1}
 
     def _unified(self, document: Document, usual: dict[str, str]) -> Document:
@@ -129,9 +136,8 @@ class OneForm:
         return document
 
     def _text(self, text: str, usual: dict[str, str]) -> str:
-        form = FORMS[self.kind]
-        if (found := usual.get(form(text))) is not None:
+        if (found := usual.get(self.form(text))) is not None:
             return found
         if self.kind in STANDARD:
-            return form(text)
-        return "".join(usual.get(form(line), line) for line in text.splitlines(keepends=True))
+            return self.form(text)
+        return "".join(usual.get(self.form(line), line) for line in text.splitlines(keepends=True))
