@@ -7,9 +7,10 @@ they were first seen; what is not of the pool stays in its place.
 
 import json
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import Any
 
 from proxy.prefixes.breakers.documents import Document, Parting, Repair, canonical
@@ -190,7 +191,8 @@ def _behind(text: str, char: int, separator: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class ItemsInOrder:
-    """Gives the items that many members of a family share the order in which they were first seen."""
+    """Gives the items that many members of a family share one order: what stands before others in most prompts comes
+    before them, so that a text before a list, which has two versions, stays there; of equals what was seen first."""
 
     role: str
     separator: str
@@ -209,8 +211,12 @@ class ItemsInOrder:
         named = [self._names(document) for document in documents]
         counts = Counter(name for names in named for name in set(names))
         least = max(2, (POOL if self.role == "tools" else DRAWN) * len(documents))
-        pool = (name for names in named for name in names if counts[name] >= least and size(name) >= ITEM)
-        return {name: rank for rank, name in enumerate(dict.fromkeys(pool))}
+        places: dict[str, list[float]] = defaultdict(list)
+        for names in named:
+            for place, name in enumerate(names):
+                if counts[name] >= least and size(name) >= ITEM:
+                    places[name].append(place / len(names))
+        return {name: rank for rank, name in enumerate(sorted(places, key=lambda name: median(places[name])))}
 
     def _names(self, document: Document) -> list[str]:
         texts = [segment.text for _, segment in document.content(self.role)]

@@ -62,7 +62,7 @@ def test_examples_are_parted_by_empty_lines_and_by_drawn_ones(line):
     """A rule drawn between two examples belongs to neither: the first example has none."""
     one, other = (document(f"Label:\n\n{line.join(found)}\n\nInput:") for found in (ITEMS, [*ITEMS[2:], *ITEMS[:2]]))
     assert between(other, one) == ("fewshot_order", ItemsInOrder("system", PARAGRAPH))
-    assert [text_in(found) for found in ItemsInOrder("system", PARAGRAPH).mend([one, other])] == [text_in(one)] * 2
+    assert [text_in(found) for found in ItemsInOrder("system", PARAGRAPH).mend([one, one, other])] == [text_in(one)] * 3
 
 
 @pytest.mark.parametrize(
@@ -163,3 +163,11 @@ def test_a_value_or_another_word_is_no_other_order(one, other):
 
 def test_a_line_is_what_stands_between_line_ends():
     assert [line_at("one\ntwo\nthree", char) for char in (0, 3, 4, 8, 12)] == ["one", "one", "two", "three", "three"]
+
+
+def test_a_text_before_a_list_stays_there_whatever_its_version():
+    heads = [f"You are the porter of the {day} house." for day in ("sunny", "rainy")]
+    texts = ["\n\n".join([head, *items]) for items in (ITEMS, ITEMS[::-1]) for head in heads]
+    mended = ItemsInOrder("system", PARAGRAPH).mend([document(text) for text in texts])
+    assert [text_in(found).partition("\n\n")[0] for found in mended] == heads * 2
+    assert len({text_in(found).partition("\n\n")[2] for found in mended}) == 1
