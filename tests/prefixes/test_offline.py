@@ -67,7 +67,7 @@ def test_prompts_of_small_families_are_searched_together():
     audit = Offline(letters, 16, [], b"key")
     text = rules("strays", 20)
     for number in range(10):
-        words = " ".join(f"w{number}x{k}{'.' * (k % 8 == 7)}" for k in range(400))
+        words = rules(f"document {number}", 80)
         audit.add(f"r{number}", 60.0 * number, "m", chat(("user", f"{words}\n{text}"), ("user", "x")), "yes")
     (found,) = list(audit.breakers())
     assert found[0] == "other"

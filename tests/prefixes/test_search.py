@@ -180,7 +180,7 @@ def test_memory_is_bounded(search, monkeypatch):
 
 def test_small_families_of_one_model_are_searched_together(search):
     for number in range(10):
-        words = " ".join(f"w{number}x{k}{'.' * (k % 8 == 7)}" for k in range(400))
+        words = rules(f"document {number}", 80)
         asked = chat(("user", f"{words}\n{rules('strays', 20)}"), ("user", "x"))
         search.offer(str(number), 60.0 * number, "e", "m", asked, "yes")
     assert search.step()

@@ -9,9 +9,11 @@
     histories       earlier turns that came back changed                -> kept as they were
     rejoining       where two texts that parted come together again
     slots           a span that varies between constant text            -> moved to the end
+    texts           documents and versions in such a place         -> behind the constant text; one version
     writing         how scripts write: words, ends of sentences, figures
     shapes          what values look like, and the labels before them
     numerals        numbers that go with the clock, with the day, or one way
+    fields          values in a row: the lines of a record, the fields of a line
     values          what such a span is: a time, an id, a name ...
     proposals       all of these asked in turn
     counterfactual  the family run once more, mended

@@ -62,8 +62,8 @@ FORMS: tuple[tuple[str, Form], ...] = (
     ("locale_number", lambda text: _GROUPED.sub(_number, text)),
     ("other", lambda text: normalize("NFKC", text.translate(_SIGNS)).casefold()),
 )
-"""With their kinds, the smallest change first: a repair leaves alone what has the usual form. `other`: typographic signs
-and letter case."""
+"""With their kinds, the smallest change first: a repair leaves alone what has the usual form. `other`: letter case and
+typographic signs."""
 
 
 def form_of(one: str, other: str) -> str | None:

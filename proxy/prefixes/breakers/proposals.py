@@ -9,8 +9,9 @@ from proxy.prefixes.breakers.forms import another_form
 from proxy.prefixes.breakers.histories import HistoryKept, changes
 from proxy.prefixes.breakers.orders import other_order
 from proxy.prefixes.breakers.placements import image_first, other_turns
-from proxy.prefixes.breakers.slots import Slot, TextBehind, narrowed, slots, values
+from proxy.prefixes.breakers.slots import Slot, narrowed, slots, values
 from proxy.prefixes.breakers.talks import Link, conversations, links
+from proxy.prefixes.breakers.texts import OneText, TextBehind, constant_behind
 from proxy.prefixes.breakers.values import MACHINE_MADE, Values, kind_of, recurs
 
 SHOWN = 24
@@ -99,10 +100,16 @@ def _slots(documents: Sequence[Document], partings: Sequence[Parting], talks: Se
         seen = values(documents, slot, talks)
         if seen.texts and recurs(seen):
             kind = kind_of(seen)
-            constant = slot.constant_behind(documents) if kind == "docs_before_instructions" else frozenset()
-            repair = TextBehind(slot, constant) if constant else slot
-            whole = _proposal(documents, kind, repair, group, _shown(seen))
+            whole = _proposal(documents, kind, _repair(documents, slot, kind), group, _shown(seen))
             yield replace(whole, begin=_begin(documents, slot, group, talks)) if _vary_apart(seen) else whole
+
+
+def _repair(documents: Sequence[Document], slot: Slot, kind: str) -> Repair:
+    """A value moves to the end; documents move behind the constant text, if there is any; of versions there is one."""
+    if kind == "prompt_version":
+        return OneText(slot)
+    constant = constant_behind(slot, documents) if kind == "docs_before_instructions" else frozenset()
+    return TextBehind(slot, constant) if constant else slot
 
 
 def _vary_apart(seen: Values) -> bool:

@@ -5,15 +5,16 @@ whatever its value there.
 """
 
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from proxy.prefixes.breakers.documents import Document, Parting, agreement
-from proxy.prefixes.breakers.rejoining import CONSTANT, ENOUGH, Rejoining
+from proxy.prefixes.breakers.documents import Document, Parting
+from proxy.prefixes.breakers.fields import shared_ends
+from proxy.prefixes.breakers.rejoining import Rejoining
 from proxy.prefixes.breakers.values import EDITS, Values
-from proxy.prefixes.breakers.writing import FULL_STOPS, begins_value, ends_value, last_words, pieces, size
+from proxy.prefixes.breakers.writing import FULL_STOPS, begins_value, last_words
 
 CONTEXT = 32
 """Characters kept on either side: long enough to be unique in a prompt."""
@@ -75,21 +76,16 @@ class Slot:
         """Whatever has the place, and something in it."""
         return self.find(document) is not None
 
+    def empty(self, document: Document) -> bool:
+        """Whether a prompt has the place, and nothing in it."""
+        return any(self.left + self.right in one.text for _, one in document.content(self.role))
+
     def mend(self, documents: Sequence[Document]) -> list[Document]:
         """All prompts without the span."""
         found = [self.find(document) for document in documents]
         others = self._others(documents, found)
         cut = partial(_cut, others=others)
-        return [_with(one, span, cut) for one, span in zip(documents, found, strict=True)]
-
-    def constant_behind(self, documents: Sequence[Document]) -> frozenset[str]:
-        """Sentences and lines that half of the members go on with; none where that is too little to stand before
-        anything."""
-        spans = ((document, self.find(document)) for document in documents)
-        tails = [document.segments[span[0]].text[span[2] :] for document, span in spans if span is not None]
-        counts = Counter(piece for tail in tails for piece in {piece for piece, _ in pieces(tail)})
-        found = frozenset(piece for piece, count in counts.items() if count >= max(2, CONSTANT * len(tails)))
-        return found if sum(map(size, found)) >= ENOUGH else frozenset()
+        return [put(one, span, cut) for one, span in zip(documents, found, strict=True)]
 
     def _others(self, documents: Sequence[Document], found: Sequence[Span | None]) -> list[str]:
         """What some members without the place say in this role, each text behind `BEGIN`."""
@@ -107,28 +103,8 @@ class Slot:
         return (begin, end) if end > begin else None
 
 
-@dataclass(frozen=True, slots=True)
-class TextBehind:
-    """A place that documents stand in; mended, they change places with the constant text behind them.
-
-    They may come back, the most wanted one first: so they are not left out.
-    """
-
-    slot: Slot
-    constant: frozenset[str]
-    fix = "reorder"
-
-    def carries(self, document: Document) -> bool:
-        """Whatever has documents there."""
-        return self.slot.carries(document)
-
-    def mend(self, documents: Sequence[Document]) -> list[Document]:
-        """All prompts with their documents behind the constant text."""
-        moved = partial(_behind, constant=self.constant)
-        return [_with(one, self.slot.find(one), moved) for one in documents]
-
-
-def _with(document: Document, span: Span | None, change: Callable[[str, int, int], str]) -> Document:
+def put(document: Document, span: Span | None, change: Callable[[str, int, int], str]) -> Document:
+    """A prompt with the text of a span changed; without the span as it is."""
     if span is None:
         return document
     index, begin, end = span
@@ -181,7 +157,7 @@ def values(documents: Sequence[Document], slot: Slot, talks: Sequence[int]) -> V
 
 def narrowed(seen: Values) -> Values:
     """Values without the words that all of them begin and end with; those at the begin are a label."""
-    first, last = _shared_ends(seen.texts)
+    first, last = shared_ends(seen.texts)
     return replace(
         seen,
         texts=tuple(text[first : len(text) - last] for text in seen.texts),
@@ -199,7 +175,7 @@ def _rows(documents: Sequence[Document], slot: Slot, talks: Sequence[int], empty
             text = document.segments[index].text
             begin, end = _bare(text, begin, end)
             rows.append((text[begin:end], text[begin : end + CONTEXT // 2].split("\n")[0], document.at_s, talk))
-        elif empty and any(slot.left + slot.right in one.text for _, one in document.content(slot.role)):
+        elif empty and slot.empty(document):
             rows.append(("", "", document.at_s, talk))
     return rows
 
@@ -216,36 +192,6 @@ def _bare(text: str, begin: int, end: int) -> tuple[int, int]:
     """A span without the blanks at its ends."""
     value = text[begin:end]
     return begin + len(value) - len(value.lstrip()), end - len(value) + len(value.rstrip()) if value.strip() else end
-
-
-def _shared_ends(texts: Sequence[str]) -> tuple[int, int]:
-    """Characters of whole words that all texts begin, and end, with: they are no part of the value."""
-    one, other = min(texts, default=""), max(texts, default="")
-    if one == other:
-        return 0, 0
-    begin = next((at for at in range(agreement(one, other), 0, -1) if begins_value(one, at)), 0)
-    turned = [text[begin:][::-1] for text in texts]
-    end = agreement(min(turned), max(turned))
-    return begin, next((last for last in range(end, 0, -1) if ends_value(one, len(one) - last)), 0)
-
-
-def _behind(text: str, begin: int, end: int, constant: frozenset[str]) -> str:
-    """A text with a span, and its heading, behind the constant text that follows it."""
-    begin = heading(text, begin)
-    at = constant_end(text, end, constant)
-    return f"{text[:begin]}{text[end:at]}\n{text[begin:end]}\n{text[at:]}"
-
-
-def constant_end(text: str, begin: int, constant: frozenset[str]) -> int:
-    """Where text that is constant for the most part ends: a value in it is no end, a label behind a question no part
-    of it."""
-    at, most, sum_ = begin, 0, 0
-    for piece, place in pieces(text, begin):
-        sum_ += size(piece) if piece in constant else -size(piece)
-        if sum_ > most:
-            at, most = place + len(piece), sum_
-    at += len(text[at:]) - len(text[at:].lstrip())
-    return at if at == len(text) else text.rfind("\n", begin, at) + 1 or at
 
 
 def _cut(text: str, begin: int, end: int, others: Sequence[str]) -> str:

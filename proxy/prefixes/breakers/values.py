@@ -10,7 +10,9 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from statistics import median
 
+from proxy.prefixes.breakers.fields import fields, shared_ends
 from proxy.prefixes.breakers.numerals import (
     changes_daily,
     columns,
@@ -68,7 +70,6 @@ NAME_WORDS = 4
 """A name has at most so many words; a sentence has more ..."""
 NAME_SIZE = 48
 """... and says more than this, where words are not set apart."""
-
 
 BULLETS = " \t-*+\u2022.,;"
 """What lines of a list begin and end with."""
@@ -134,19 +135,19 @@ class Values:
 
 
 def kind_of(values: Values) -> str:
-    """The kind of breaker that these values make; of several lines that vary together, the kind of the one that varies
-    most, of equals the last: mending those before it alone gains nothing."""
+    """The kind of breaker that these values make; of several lines or fields that vary together, the kind of the one
+    that varies most, of equals the last: mending those before it alone gains nothing."""
     return _kind(replace(values, texts=tuple(map(figures, values.texts)), wide=tuple(map(figures, values.wide))))
 
 
 def _kind(values: Values) -> str:
     found = next((kind for kind, holds in RULES if holds(values)), "other")
-    lines = list(zip(*(text.strip().split("\n") for text in values.texts), strict=False))
-    several = sum(len(set(line)) > 1 for line in lines) > 1
-    if (several and found not in TEXTS) or (found == "other" and len(lines) > 1):
-        busiest = max(reversed(lines), key=lambda line: len(set(line)))
-        label = values.label if busiest == lines[0] else ""
-        return _kind(replace(values, texts=busiest, wide=busiest, label=label))
+    parts = fields(values.texts)
+    several = sum(len(set(part)) > 1 for part in parts) > 1
+    if (several and found not in TEXTS) or (found == "other" and len(parts) > 1):
+        busiest = max(reversed(parts), key=lambda part: len(set(part)))
+        label = values.label if busiest == parts[0] else busiest[0][: shared_ends(busiest)[0]]
+        found = _kind(replace(values, texts=busiest, wide=busiest, label=label))
     return found
 
 
@@ -282,13 +283,14 @@ def _version(values: Values) -> bool:
     return 1 < len(pool) <= FEW and sum(lines <= pool for lines in found) >= 0.8 * len(found)
 
 
-def _document(values: Values) -> bool:
-    lengths = sorted(len(WORD.findall(text)) for text in values.texts)
-    return lengths[len(lengths) // 2] >= LONG_WORDS
+def _long(values: Values) -> bool:
+    """Texts, not values: what has figures in it is no word, but an id or a part of one."""
+    return median(sum(map(str.isalpha, WORD.findall(text))) for text in values.texts) >= LONG_WORDS
 
 
 RULES: tuple[tuple[str, Callable[[Values], bool]], ...] = (
-    ("docs_before_instructions", lambda values: _document(values) and not _version(values)),
+    ("docs_before_instructions", lambda values: _long(values) and not _version(values)),
+    ("prompt_version", _long),
     ("timestamp", _timestamp),
     ("date", _date),
     ("counter", _is_counter),

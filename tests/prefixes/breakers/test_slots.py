@@ -6,15 +6,12 @@ from proxy.prefixes.breakers.documents import Document, parting
 from proxy.prefixes.breakers.slots import (
     SENTENCE,
     Slot,
-    TextBehind,
-    constant_end,
     heading,
     sentence,
     slots,
     value_start,
     values,
 )
-from proxy.prefixes.breakers.writing import pieces
 from proxy.prefixes.canon import render
 from tests.prefixes.breakers.apps import rules
 from tests.prefixes.prompts import chat
@@ -117,32 +114,6 @@ def test_a_document_takes_its_heading_along():
 def test_a_paragraph_of_words_is_no_heading():
     text = f"{'Words and words. ' * 9}\n[1] words"
     assert text[heading(text, text.rindex("words")) :] == "[1] words"
-
-
-def test_a_text_moves_behind_the_constant_lines_that_follow_it():
-    documents = [document(f"Head.\n\nFound:\n{word * 60}\n{RULES}\nQuestion: {word}") for word in ("snow ", "rain ")]
-    slot = Slot("system", "Found:\n", "\nService")
-    repair = TextBehind(slot, slot.constant_behind(documents))
-    first, second = map(text_in, repair.mend(documents))
-    assert repair.carries(documents[0])
-    assert repair.mend([document("none")]) == [document("none")]
-    assert first.startswith(f"Head.\n\n\n{RULES}\n\nFound:\n{'snow ' * 60}\nQuestion: snow")
-    assert second.startswith(f"Head.\n\n\n{RULES}\n\nFound:\n{'rain ' * 60}\nQuestion: rain")
-
-
-def test_text_that_half_of_the_members_go_on_with_is_constant_if_it_is_enough():
-    slot = Slot("system", "Found:\n", "\n")
-    documents = [document(f"Found:\nwords {k}\n{rest}") for k, rest in enumerate((RULES, f"{RULES}\nmine", "other"))]
-    assert slot.constant_behind(documents) == {piece for piece, _ in pieces(RULES)}
-    assert slot.constant_behind([document(f"Found:\nwords {k}\nshort text") for k in range(3)]) == frozenset()
-
-
-def test_a_value_in_constant_text_is_no_end_of_it_and_a_label_behind_a_question_no_part():
-    constant = frozenset({*(piece for piece, _ in pieces(RULES)), "Answer:"})
-    text = f"{RULES}\nNow: 10:01\n{RULES}\nHow many litres of rain fell in the north of the country?\nAnswer:"
-    assert text[: constant_end(text, 0, constant)] == f"{RULES}\nNow: 10:01\n{RULES}\n"
-    assert constant_end(f"x\n{RULES}", 2, constant) == len(RULES) + 2
-    assert constant_end("nothing of it", 3, constant) == 3
 
 
 def test_a_value_takes_its_label_along_where_members_read_on_without_both():

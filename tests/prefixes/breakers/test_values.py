@@ -22,6 +22,14 @@ DOCUMENT = " ".join(["words"] * 50)
     ("values", "kind"),
     [
         (seen(*[f"{word}\n// {word[::-1]}" for word in HEX], label="request: "), "nonce"),
+        (seen(*[f'{9 + k}:15", "id": "{one}", "n": "Li' for k, one in enumerate(UUIDS)]), "uuid"),
+        (
+            seen(*[f"{one} | {name} | 1{k}:15" for k, (one, name) in enumerate(zip(UUIDS, NAMES[:4], strict=True))]),
+            "timestamp",
+        ),
+        (seen(*[f"plan=free user={name}" for name in NAMES]), "user_name"),
+        (seen(*[f"In {year} it was found. {DOCUMENT}" for year in (1990, 1991, 1990)]), "prompt_version"),
+        (seen(*["\n".join(f"{k}: {one}" for k in range(12)) for one in UUIDS]), "uuid"),
         (seen("r7101374390763079", "r2101374390763071", "r9101374390763070", label="| uuid | "), "uuid"),
         (seen("10:15", "11:15", "12:20"), "timestamp"),
         (seen("2026-03-02T10:15:00Z", "2026-03-02T11:15:00Z"), "timestamp"),
