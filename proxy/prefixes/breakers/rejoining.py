@@ -1,7 +1,7 @@
 """Where two texts that parted come together again, in words that are the application's own.
 
 Text is the application's own when most of the family has it, so a canned sentence behind somebody's question does not
-count.
+count. It must go on for a while, too: labels between the values of a record end none of them.
 """
 
 from collections import Counter
@@ -18,6 +18,9 @@ ENOUGH = 160
 
 REPLIES = ("assistant", "tool")
 """Roles that answer what stands before them."""
+
+CONTEXT = 32
+"""Characters that tell a place: long enough to be unique in a prompt."""
 
 WORD_MOST = 32
 """Characters of a word, at most."""
@@ -41,7 +44,8 @@ class Rejoining:
         mine, other = parting.mine.text, parting.other.text
         begin = _word_begin(mine, other, parting.char)
         for piece, at in pieces(mine, begin):
-            if piece in self._pieces_of(parting.mine.role) and (there := other.find(piece, begin)) >= 0:
+            there = other.find(piece, begin) if piece in self._pieces_of(parting.mine.role) else -1
+            if there >= 0 and mine[at : at + CONTEXT] == other[there : there + CONTEXT]:
                 return _word_end(mine, _back(mine, other, at, there, begin))
         tail = agreement(mine[parting.char :][::-1], other[parting.char :][::-1])
         if tail >= ENOUGH and mine[-ENOUGH:] in self._endings_of(parting.mine.role):

@@ -12,12 +12,9 @@ from functools import partial
 
 from proxy.prefixes.breakers.documents import Document, Parting
 from proxy.prefixes.breakers.fields import shared_ends
-from proxy.prefixes.breakers.rejoining import Rejoining
+from proxy.prefixes.breakers.rejoining import CONTEXT, Rejoining
 from proxy.prefixes.breakers.values import EDITS, Values
 from proxy.prefixes.breakers.writing import FULL_STOPS, begins_value, last_words
-
-CONTEXT = 32
-"""Characters kept on either side: long enough to be unique in a prompt."""
 
 MOSTLY = 0.6
 """A place is right when it explains this part of the partings, in this part of the members that might have it."""

@@ -21,6 +21,17 @@ def test_common_text_begins_behind_the_value_and_not_inside_a_word():
     assert texts[1][found:].startswith(":33 now.")
 
 
+def test_a_label_between_two_values_ends_none_of_them():
+    records = [
+        '{\n "now": "%s",\n "request_id": "%s",\n "user": "%s"\n}',
+        ("10:01", "4c21a", "Anna"),
+        ("11:02", "99b7f", "Bruno"),
+    ]
+    texts = [f"{records[0] % values}\n{RULES}" for values in records[1:]]
+    found = end([document(("system", text)) for text in texts])
+    assert texts[1][found:].lstrip('"').startswith("\n}\nService")
+
+
 def test_a_sentence_of_few_members_is_nobodys_own():
     same = "Is there anything that I have to pay for this? "
     documents = [document(("user", f"{name} here. {same}")) for name in ("Anna", "Bruno")]
