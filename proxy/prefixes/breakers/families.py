@@ -8,15 +8,16 @@ Runs of two lengths are asked. Short ones survive where examples change places; 
 numbers have many in common. Long ones are proof where they agree, so there a smaller part is enough: documents before
 the instructions may be longer than these. Whole sentences and lines are asked last: rules may be short, and shuffled.
 
-Documents may be ten times as long as the instructions; then every head is new, and none is like another. But lines that
-several such heads have in common are an application's own, so from then on heads are compared by these alone too. Tools
-have no say in that: the words of schemas are everybody's.
+Documents may be ten times as long as the instructions; then every head is new, and none is like another. But sentences
+and lines that follow each other in several such heads are an application's own, so from then on heads are compared by
+these too. Tools have no say in that: the words of schemas are everybody's.
 """
 
 from collections import Counter, OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from itertools import pairwise
 from typing import NamedTuple
 from unicodedata import normalize
 
@@ -32,8 +33,8 @@ RUN, LONG_RUN = 6, 12
 SKETCH = 64
 """Hashes kept of a head: the standard error of the likeness is under .06."""
 
-SIZES = (SKETCH, SKETCH, 256)
-"""The same of its runs, of its long runs, and of its lines."""
+SIZES = (SKETCH, SKETCH, SKETCH, 256)
+"""The same of its runs, of its long runs, of its lines, and of its pairs of lines."""
 
 ALIKE = 0.44
 """Heads of one family share at least this part: variants of one prompt share over .8, examples in another order .7;
@@ -55,17 +56,20 @@ MOST = 512
 OTHER = "other"
 """Where prompts go that have no head at all."""
 
-
 ALIKE_LINES = 0.5
-"""Or this part of their sentences and lines."""
+"""Or this part of their sentences and lines, or of those that follow each other."""
 
 FOUNDERS = 4
-"""Families that have a line in common which is no chance ..."""
+"""Families that have a pair of lines in common which is no chance ..."""
 OWN = 4
-"""... and so many such lines make an application."""
+"""... and so many such pairs make an application."""
+
+MAINLY = 0.4
+"""Where they are this part of a head, they tell its family, be it more like another one: it may have a document with
+that one in common."""
 
 COUNTED = 1 << 15
-"""Lines of families that are counted, the latest."""
+"""Pairs of lines that are counted, the latest."""
 
 
 class Sketch(NamedTuple):
@@ -74,11 +78,13 @@ class Sketch(NamedTuple):
     short: frozenset[int] = frozenset()
     long: frozenset[int] = frozenset()
     lines: frozenset[int] = frozenset()
+    pairs: frozenset[int] = frozenset()
+    """Of sentences and lines that follow each other; tools apart."""
 
     @property
     def items(self) -> frozenset[int]:
         """All of them."""
-        return self.short | self.long | self.lines
+        return self.short | self.long | self.lines | self.pairs
 
 
 @dataclass(slots=True)
@@ -102,10 +108,12 @@ def sketch_of(segments: Sequence[Segment]) -> Sketch:
     lead = lead_of(segments)
     said, tools = (_normal(head_of(one for one in lead if (one.role == "tools") == are)) for are in (False, True))
     text = f"{said}\n{tools}"
+    lines = [piece for piece, _ in pieces(said) if size(piece) >= LINE]
     found = (
         shingles(text, RUN),
         shingles(text, LONG_RUN),
-        {hash_of(piece) for piece, _ in pieces(said) if size(piece) >= LINE},
+        {hash_of(piece) for piece, _ in pieces(text) if size(piece) >= LINE},
+        {hash_of(f"{one}\n{other}") for one, other in pairwise(lines)},
     )
     return Sketch(*(frozenset(sorted(hashes)[:most]) for hashes, most in zip(found, SIZES, strict=True)))
 
@@ -120,6 +128,7 @@ def alike(one: Sketch, other: Sketch) -> float:
         likeness(one.short, other.short) / ALIKE,
         likeness(one.long, other.long) / ALIKE_LONG,
         likeness(one.lines, other.lines) / ALIKE_LINES,
+        likeness(one.pairs, other.pairs) / ALIKE_LINES,
     )
 
 
@@ -134,7 +143,7 @@ class Families:
     """All families, bounded."""
 
     # State: families from the least to the most recently seen, an index from hash to family, sketches of heads, and in
-    # how many heads that founded a family each line stood.
+    # how many heads that founded a family each pair of lines stood.
 
     secret: bytes
     most: int = MOST
@@ -155,25 +164,26 @@ class Families:
     def assign(self, root: int, segments: Sequence[Segment]) -> Family:
         """The family of a prompt; a new one where none is like it."""
         sketch = self._sketch(segments)
-        own = Sketch(lines=self._own(root, sketch))
-        family = self._nearest(root, sketch, own)
+        own = Sketch(pairs=self._own(root, sketch))
+        mainly = len(own.pairs) >= MAINLY * len(sketch.pairs)
+        family = (self._nearest(root, own) if mainly else None) or self._nearest(root, sketch, own)
         if family is None:
-            family = self._found(root, sketch._replace(lines=own.lines or sketch.lines))
-            for line in sketch.lines:
-                self._counts.put(hash((root, line)), self._founders(root, line) + 1)
+            family = self._found(root, sketch._replace(pairs=own.pairs or sketch.pairs))
+            for pair in sketch.pairs:
+                self._counts.put(hash((root, pair)), self._founders(root, pair) + 1)
         self._known.move_to_end(family.name)
         return family
 
-    def _founders(self, root: int, line: int) -> int:
-        return self._counts.get(hash((root, line))) or 0
+    def _founders(self, root: int, pair: int) -> int:
+        return self._counts.get(hash((root, pair))) or 0
 
     def _own(self, root: int, sketch: Sketch) -> frozenset[int]:
-        """Lines of a head that many families had from the first, if there are enough of them."""
-        counts = {line: self._founders(root, line) for line in sketch.lines}
+        """Pairs of lines of a head that several families have had from the first, if there are enough of them."""
+        counts = {pair: self._founders(root, pair) for pair in sketch.pairs}
         usual = sorted(counts.values(), reverse=True)[OWN - 1 : OWN]
         if not usual or usual[0] < FOUNDERS:
             return frozenset()
-        return frozenset(line for line, count in counts.items() if 2 * count >= usual[0])
+        return frozenset(pair for pair, count in counts.items() if 2 * count >= usual[0])
 
     def _nearest(self, root: int, *sketches: Sketch) -> Family | None:
         """The family that one of these is most like, if it is like any."""

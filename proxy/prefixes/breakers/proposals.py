@@ -3,16 +3,18 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from statistics import median
 
 from proxy.prefixes.breakers.documents import Document, Parting, Repair, parting
 from proxy.prefixes.breakers.forms import another_form
 from proxy.prefixes.breakers.histories import HistoryKept, changes
 from proxy.prefixes.breakers.orders import other_order
 from proxy.prefixes.breakers.placements import image_first, other_turns
-from proxy.prefixes.breakers.slots import Slot, narrowed, slots, values
+from proxy.prefixes.breakers.slots import DOCUMENT, Slot, narrowed, slots, values
 from proxy.prefixes.breakers.talks import Link, conversations, links
 from proxy.prefixes.breakers.texts import OneText, TextBehind, constant_behind
 from proxy.prefixes.breakers.values import MACHINE_MADE, Values, kind_of, recurs
+from proxy.prefixes.breakers.writing import size
 
 SHOWN = 24
 """Values that are kept to show a breaker by."""
@@ -100,13 +102,14 @@ def _slots(documents: Sequence[Document], partings: Sequence[Parting], talks: Se
         seen = values(documents, slot, talks)
         if seen.texts and recurs(seen):
             kind = kind_of(seen)
-            whole = _proposal(documents, kind, _repair(documents, slot, kind), group, _shown(seen))
+            whole = _proposal(documents, kind, _repair(documents, slot, kind, seen), group, _shown(seen))
             yield replace(whole, begin=_begin(documents, slot, group, talks)) if _vary_apart(seen) else whole
 
 
-def _repair(documents: Sequence[Document], slot: Slot, kind: str) -> Repair:
-    """A value moves to the end; documents move behind the constant text, if there is any; of versions there is one."""
-    if kind == "prompt_version":
+def _repair(documents: Sequence[Document], slot: Slot, kind: str, seen: Values) -> Repair:
+    """A value moves to the end; documents move behind the constant text, if there is any. Of versions one is enough, if
+    they are a small part of the prompt: a few documents in one place are not said to be the same."""
+    if kind == "prompt_version" and median(map(size, seen.texts)) < DOCUMENT:
         return OneText(slot)
     constant = constant_behind(slot, documents) if kind == "docs_before_instructions" else frozenset()
     return TextBehind(slot, constant) if constant else slot

@@ -3,7 +3,7 @@ import zlib
 
 import pytest
 
-from proxy.prefixes.breakers.families import FOUNDERS, Families, alike, likeness, sketch_of
+from proxy.prefixes.breakers.families import FOUNDERS, SIZES, Families, alike, likeness, sketch_of
 from proxy.prefixes.canon import render
 from tests.prefixes.breakers.apps import BROKEN, WORDS, rules
 from tests.prefixes.prompts import chat
@@ -107,7 +107,7 @@ def test_the_family_asked_for_least_recently_is_forgotten():
     assert families.assign(1, system(rules("a"))) is first
     assert families.assign(1, system(rules("b"))) is not second
     families.assign(1, system(rules("d")))
-    assert len(families._index) <= 6 * 64
+    assert len(families._index) <= 2 * sum(SIZES)
 
 
 def test_what_two_families_share_stays_known_of_the_one_that_is_left():
