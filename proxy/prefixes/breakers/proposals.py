@@ -10,7 +10,7 @@ from proxy.prefixes.breakers.forms import another_form
 from proxy.prefixes.breakers.histories import HistoryKept, changes
 from proxy.prefixes.breakers.orders import other_order
 from proxy.prefixes.breakers.placements import image_first, other_turns
-from proxy.prefixes.breakers.slots import DOCUMENT, Slot, narrowed, slots, values
+from proxy.prefixes.breakers.slots import DOCUMENT, SENTENCE, Slot, narrowed, slots, values
 from proxy.prefixes.breakers.talks import Link, conversations, links
 from proxy.prefixes.breakers.texts import OneText, TextBehind, constant_behind
 from proxy.prefixes.breakers.values import MACHINE_MADE, Values, kind_of, recurs
@@ -103,7 +103,7 @@ def _slots(documents: Sequence[Document], partings: Sequence[Parting], talks: Se
         if seen.texts and recurs(seen):
             kind = kind_of(seen)
             whole = _proposal(documents, kind, _repair(documents, slot, kind, seen), group, _shown(seen))
-            yield replace(whole, begin=_begin(documents, slot, group, talks)) if _vary_apart(seen) else whole
+            yield replace(whole, begin=_begin(documents, slot, group, talks)) if _vary_apart(seen, kind) else whole
 
 
 def _repair(documents: Sequence[Document], slot: Slot, kind: str, seen: Values) -> Repair:
@@ -115,17 +115,20 @@ def _repair(documents: Sequence[Document], slot: Slot, kind: str, seen: Values) 
     return TextBehind(slot, constant) if constant else slot
 
 
-def _vary_apart(seen: Values) -> bool:
+def _vary_apart(seen: Values, kind: str) -> bool:
     """Whether values of a few lines are several: the first line does not tell the others, or they do not tell the
-    first; and a program writes one of them, for the lines of a record or of a text belong together."""
+    first; and a program writes one of them, for the lines of a record or of a text belong together. Documents may have
+    such a line before them, too."""
     pairs = [text.partition("\n")[::2] for text in seen.texts]
     firsts, rests = zip(*pairs, strict=True)
+    first, rest = (narrowed(replace(seen, texts=texts, wide=texts)) for texts in (firsts, rests))
+    if kind == "docs_before_instructions":
+        return max(map(size, firsts)) <= SENTENCE and kind_of(first) in MACHINE_MADE
     sizes = [len(set(found)) for found in (firsts, rests, pairs)]
     if 1 in sizes or sizes[0] == sizes[1] == sizes[2]:
         return False
-    few = max(rest.count("\n") for rest in rests) < FEW_LINES - 1
-    parts = (narrowed(replace(seen, texts=texts, wide=texts)) for texts in (firsts, rests))
-    return few and any(kind_of(part) in MACHINE_MADE for part in parts)
+    few = max(text.count("\n") for text in rests) < FEW_LINES - 1
+    return few and any(kind_of(part) in MACHINE_MADE for part in (first, rest))
 
 
 def _begin(

@@ -136,6 +136,20 @@ def test_documents_move_behind_all_the_constant_text_be_there_a_value_in_it(find
     assert second.tokens_saved > 4_000
 
 
+def test_a_time_before_documents_is_a_breaker_of_its_own(finder):
+    """The most wanted document comes first, so that prompts agree in it once the time is gone."""
+    draw = Random("time before documents")
+    words = [" ".join(draw.choices(rules("documents").split(), k=60)) for _ in range(40)]
+    documents = several(
+        lambda k: f"Time: {k % 24:02}:{k * 7 % 60:02}\nFound:\n[1] {words[k % 3]}\n[2] {words[k]}\n",
+        "Rule {} is old.".format,
+        [7] * 40,
+        line=12,
+    )
+    first, second = finder.breakers(documents)
+    assert (first.kind, second.kind) == ("timestamp", "docs_before_instructions")
+
+
 @pytest.mark.parametrize("app", CLEAN, ids=lambda app: app.name)
 def test_there_is_no_false_alarm(app, finder):
     assert found_in(finder, app.documents(mended=False)) == []
