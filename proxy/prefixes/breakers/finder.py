@@ -185,8 +185,8 @@ class Finder:
 def _rest(proposal: Proposal, ordered: set[str]) -> bool:
     """What is left of a list that was put in order (members have other items) is no text that somebody varies; what is
     shorter than an item is a value."""
-    is_text = proposal.repair.fix == "move" or proposal.kind == "prompt_version"
-    if not is_text or proposal.kind in MACHINE_MADE or proposal.role not in ordered:
+    is_text = proposal.repair.fix == "move" or proposal.kind == "prompt_version" or proposal.role == "tools"
+    if not is_text or proposal.kind in (*MACHINE_MADE, *LISTS) or proposal.role not in ordered:
         return False
     return median(map(size, proposal.excerpts or ("",))) >= ITEM
 

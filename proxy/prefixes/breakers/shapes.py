@@ -59,7 +59,7 @@ SESSION_LABEL = re.compile(
     re.I,
 )
 NONCE_LABEL = re.compile(
-    r"nonce|salt|seed|random|cache.?bust|entropy|padding|\btoken\b|rnd|zufall|f\u00fcll|semente|semilla|graine|aleat"
+    r"nonce|(?<![^\W\d_])(?:salt|seed)(?![^\W\d_])|random|cache.?bust|entropy|padding|\btoken\b|rnd|zufall|f\u00fcll|semente|semilla|graine|aleat"
     r"|al\u00e9at|\u968f\u673a|\u96a8\u6a5f|\u79cd\u5b50|\u7a2e\u5b50|\u30e9\u30f3\u30c0\u30e0|\u30b7\u30fc\u30c9"
     r"|\u0639\u0634\u0648\u0627\u0626|\u0441\u043b\u0443\u0447\u0430\u0439",
     re.I,

@@ -50,6 +50,8 @@ DOCUMENT = " ".join(["words"] * 50)
         (seen("1", "1", "2", "1", "3", "2", "4", label="Turn "), "counter"),
         (seen("free", "team", "trial", "starter", label="The account of the user has the ", behind=" plan."), "other"),
         (seen("anna.l", "bruno.k", "carla.b", behind="@mail.example"), "user_name"),
+        (seen("anna.l", "bruno.k", "carla.b", label="Basalt Seeds: ", behind="@mail.example"), "user_name"),
+        (seen("anna", "bruno", "carla", label="cache_salt="), "nonce"),
         (seen(*"abcd" * 4, every_s=1, talks=[k // 4 for k in range(16)]), "counter"),
         (seen(*"abcd" * 4, every_s=1, talks=[k % 4 for k in range(16)]), "prompt_version"),
         (seen("2/12", "3/12", "4/12", "5/12", label="Step "), "counter"),
