@@ -38,8 +38,8 @@ LINE = r"\n"
 """Parts the items of a list of lines."""
 PARAGRAPH = r"\r?\n(?:[^\S\n]*(?:[-#=*~_+]{3,})?[^\S\n]*\n)+"
 """Parts paragraphs: empty lines, and lines that are drawn."""
-SEPARATORS = (PARAGRAPH, LINE)
-"""What parts the items of a list, the coarser first: patterns."""
+BLANK = "\n\n"
+"""Ends a paragraph whose lines belong together."""
 
 _LABEL = re.compile(r"\A\W*(?:[^\W\d_]{1,12}\s*)?[#(\[]?\d{1,3}(?:[\])}.:]+\s*|\s*\n\s*)")
 """A numbered label: it belongs to the place, not to the item."""
@@ -80,10 +80,12 @@ def other_order(parting: Parting) -> tuple[str, Repair] | None:
         return "json_key_order", AsSeen(mine.role, objects_as_seen)
     if words_of(line_at(mine.text, char)) == words_of(line_at(other.text, char)) != ():
         return "other", AsSeen(mine.role, words_as_seen)
-    for separator in SEPARATORS:
-        if permuted(mine.text, other.text, char, separator):
-            return "fewshot_order", ItemsInOrder(mine.role, separator)
-    return None
+    whole = lines_of(paragraph_at(mine.text, char)) == lines_of(paragraph_at(other.text, char)) != ()
+    if permuted(mine.text, other.text, char, PARAGRAPH):
+        return "fewshot_order", ItemsInOrder(mine.role, PARAGRAPH)
+    if permuted(mine.text, other.text, char, LINE):
+        return "fewshot_order", AsSeen(mine.role, lines_as_seen) if whole else ItemsInOrder(mine.role, LINE)
+    return ("other", AsSeen(mine.role, lines_as_seen)) if whole else None
 
 
 # --- keys -------------------------------------------------------------------------------------------------------------
@@ -144,16 +146,37 @@ def words_as_seen(first: dict[Any, str], text: str) -> str:
     return "\n".join(first.setdefault(words, line) if (words := words_of(line)) else line for line in text.split("\n"))
 
 
-def line_at(text: str, char: int) -> str:
+def line_at(text: str, char: int, end: str = "\n") -> str:
     """The line that a character stands in."""
-    end = text.find("\n", char)
-    return text[text.rfind("\n", 0, char) + 1 : end if end >= 0 else len(text)]
+    before, behind = text.rfind(end, 0, char), text.find(end, char)
+    return text[before + len(end) if before >= 0 else 0 : behind if behind >= 0 else len(text)]
 
 
 def words_of(line: str) -> tuple[str, ...]:
     """The words of a line in one order; none of a line that is no list."""
     words = WORD.findall(line)
     return tuple(sorted(words)) if len(words) >= LISTED else ()
+
+
+# --- lines ------------------------------------------------------------------------------------------------------------
+
+
+def lines_as_seen(first: dict[Any, str], text: str) -> str:
+    """A text with its paragraphs of the same lines, as tables are, settings, and lists of objects, as they were first
+    seen; new ones are remembered."""
+    found = ((lines_of(paragraph), paragraph) for paragraph in text.split(BLANK))
+    return BLANK.join(first.setdefault(lines, paragraph) if lines else paragraph for lines, paragraph in found)
+
+
+def paragraph_at(text: str, char: int) -> str:
+    """The paragraph that a character stands in."""
+    return line_at(text, char, BLANK)
+
+
+def lines_of(paragraph: str) -> tuple[str, ...]:
+    """The lines of a paragraph in one order; none of a few, which may be swapped by chance."""
+    lines = paragraph.split("\n")
+    return tuple(sorted(lines)) if len(lines) >= SHARED else ()
 
 
 # --- items ------------------------------------------------------------------------------------------------------------

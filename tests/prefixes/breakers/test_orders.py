@@ -7,10 +7,12 @@ from proxy.prefixes.breakers.orders import (
     AsSeen,
     ItemsInOrder,
     line_at,
+    lines_as_seen,
     name_of,
     objects,
     objects_as_seen,
     other_order,
+    paragraph_at,
     permuted,
     same_objects,
     words_as_seen,
@@ -163,6 +165,7 @@ def test_a_value_or_another_word_is_no_other_order(one, other):
 
 def test_a_line_is_what_stands_between_line_ends():
     assert [line_at("one\ntwo\nthree", char) for char in (0, 3, 4, 8, 12)] == ["one", "one", "two", "three", "three"]
+    assert [paragraph_at("a\nb\n\nc", char) for char in (0, 2, 3, 5)] == ["a\nb", "a\nb", "a\nb", "c"]
 
 
 def test_a_text_before_a_list_stays_there_whatever_its_version():
@@ -171,3 +174,23 @@ def test_a_text_before_a_list_stays_there_whatever_its_version():
     mended = ItemsInOrder("system", PARAGRAPH).mend([document(text) for text in texts])
     assert [text_in(found).partition("\n\n")[0] for found in mended] == heads * 2
     assert len({text_in(found).partition("\n\n")[2] for found in mended}) == 1
+
+
+ROWS = ["id,name,count", "100,hinge,7", "101,gutter,12", "102,shutter,3"]
+BLOCKS = [
+    "hinge:\n  rule: Every hinge is oiled in spring.\n  limit: 3",
+    "gutter:\n  rule: Leaves go first, then moss.\n  limit: 7",
+]
+
+
+@pytest.mark.parametrize("items", [ROWS, [*BLOCKS, BLOCKS[0].replace("hinge", "shutter")]], ids=["rows", "blocks"])
+def test_a_paragraph_of_the_same_lines_in_another_order_gets_the_one_first_seen(items):
+    """Rows may be shorter than items, and lines of settings stay with their key."""
+    texts = [
+        "\n".join(["You help.", "", *found]) + "\n\nBe brief."
+        for found in (items, [items[0], *items[:0:-1]], items[::-1])
+    ]
+    members = [document(text) for text in texts]
+    _, repair = other_order(parting(members[1], members[0]))
+    assert repair == AsSeen("system", lines_as_seen)
+    assert {text_in(one) for one in repair.mend(members)} == {texts[0]}
