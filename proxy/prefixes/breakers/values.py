@@ -284,8 +284,9 @@ def _version(values: Values) -> bool:
 
 
 def _long(values: Values) -> bool:
-    """Texts, not values: what has figures in it is no word, but an id or a part of one."""
-    return median(sum(map(str.isalpha, WORD.findall(text))) for text in values.texts) >= LONG_WORDS
+    """Texts, not values: what mixes letters and figures is no word, but an id or a part of one."""
+    counts = (sum(word.isalpha() or word.isdigit() for word in WORD.findall(text)) for text in values.texts)
+    return median(counts) >= LONG_WORDS
 
 
 RULES: tuple[tuple[str, Callable[[Values], bool]], ...] = (
