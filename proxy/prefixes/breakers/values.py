@@ -285,8 +285,8 @@ def _version(values: Values) -> bool:
 
 def _long(values: Values) -> bool:
     """Texts, not values: what mixes letters and figures is no word, but an id or a part of one."""
-    counts = (sum(word.isalpha() or word.isdigit() for word in WORD.findall(text)) for text in values.texts)
-    return median(counts) >= LONG_WORDS
+    found: list[list[str]] = [WORD.findall(text) for text in values.texts]
+    return median(sum(word.isalpha() or word.isdigit() for word in words) for words in found) >= LONG_WORDS
 
 
 RULES: tuple[tuple[str, Callable[[Values], bool]], ...] = (

@@ -63,6 +63,11 @@ def test_another_value_is_no_other_form():
     assert another_form(parting(document("a" + REST), document("b" + REST))) is None
 
 
+def test_a_mark_at_the_begin_is_a_form_whatever_value_stands_behind_it():
+    kind, _ = another_form(parting(document("\ufeffIt is 10:01." + REST), document("It is 11:02." + REST)))
+    assert kind == "bom"
+
+
 def test_texts_that_differ_in_more_than_their_form_get_the_standard_one():
     texts = ["one\r\nx" + REST, "one\ny" + REST]
     mended = OneForm(form_of_kind("whitespace"), "system").mend([document(text) for text in texts])
