@@ -113,14 +113,7 @@ class Audit:
         if reading is None or not reading.begun:
             return None
         before, exact = reading.sight, reading.exact
-        if self._spell(reading, ids):
-            # What repeats text was told at dispatch, for since then the prompt's own text has been seen.
-            reading.sight = self._sight(reading, round(before.repeated * reading.tokens / max(1, before.tokens)))
-        if loaded_s is not None and (reading.emptied_s is None or loaded_s - reading.emptied_s >= ONE_LOAD_S):
-            self._loaded(reading, loaded_s)
-        if (found := self._cache.found(reading)) is not None:
-            # What it had seen and was gone when its turn came would have been there in a cache that never loses any.
-            reading.sight = reading.sight._replace(resident=found, infinite=max(found, reading.sight.infinite))
+        self._look_again(reading, ids, loaded_s)
         reading.look_closer()
         whole, reported = _stated(reading, usage)
         if cut or reading.was_cut(whole):
@@ -157,6 +150,18 @@ class Audit:
         for reading in self._open.values():
             if reading.begun:
                 reading.emptied_s = 0.0
+
+    def _look_again(self, reading: Reading, ids: Sequence[int], loaded_s: float | None) -> None:
+        """What the prompt found when its turn came."""
+        before = reading.sight
+        if self._spell(reading, ids):
+            # What repeats text was told at dispatch, for since then the prompt's own text has been seen.
+            reading.sight = self._sight(reading, round(before.repeated * reading.tokens / max(1, before.tokens)))
+        if loaded_s is not None and (reading.emptied_s is None or loaded_s - reading.emptied_s >= ONE_LOAD_S):
+            self._loaded(reading, loaded_s)
+        if (found := self._cache.found(reading)) is not None:
+            # What it had seen and was gone when its turn came would have been there in a cache that never loses any.
+            reading.sight = reading.sight._replace(resident=found, infinite=max(found, reading.sight.infinite))
 
     def _loaded(self, first: Reading, at_s: float) -> None:
         """The first of those that waited for a load is over: whatever was read before the load is gone."""
