@@ -143,7 +143,7 @@ def test_every_file_that_is_named_exists() -> None:
 
 def test_exit_codes_are_the_codes() -> None:
     (codes,) = re.findall(r"^Exit codes: (.*)$", section("Commands"), re.MULTILINE)
-    known = (0, cli.GOAL_MISSED, cli.USAGE, cli.UNREACHABLE, cli.INTERRUPTED)
+    known = (0, cli.GOAL_MISSED, cli.USAGE, cli.UNREACHABLE, cli.INTERRUPTED, cli.UNHEARD)
     assert re.findall(r"\d+", codes) == [str(code) for code in known]
 
 

@@ -1,10 +1,12 @@
 """The command line. Each verb is one module, loaded when it is called: `phasegate --help` imports none of them.
 
-Exit codes: 0 ok, 1 a stated goal was missed, 2 usage or configuration, 3 an engine cannot be reached, 130 interrupted.
+Exit codes: 0 ok, 1 a stated goal was missed, 2 usage or configuration, 3 an engine cannot be reached, 130 interrupted,
+141 nobody reads on.
 """
 
 import importlib
 import io
+import os
 import sys
 from importlib.metadata import version
 from typing import Any
@@ -27,6 +29,8 @@ USAGE = 2
 UNREACHABLE = 3
 INTERRUPTED = 130
 """128 and the number of SIGINT, as shells tell it. For `serve` that runs, a ^C is a wish to stop, and ends well."""
+UNHEARD = 141
+"""128 and the number of SIGPIPE: `phasegate report FILE | head -1`."""
 
 
 class Verbs(click.Group):
@@ -48,17 +52,20 @@ class Verbs(click.Group):
         """Runs it all. Where its words cannot be written it ends with one more, and no traceback."""
         try:
             return super().main(*args, **how)
-        except OSError as error:  # not EPIPE: who reads no further needs no word, and click ends for it
+        except OSError as error:
             click.echo(f"phasegate: cannot go on: {error.strerror or error}", err=True)
             sys.exit(USAGE)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Runs the verb; a ^C ends it in one place, whatever it was at."""
+        """Runs the verb; a ^C ends it in one place, whatever it was at, and so does a reader that has gone."""
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
             click.echo("phasegate: interrupted", err=True)
             ctx.exit(INTERRUPTED)
+        except BrokenPipeError:  # who reads no further needs no word
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # nor what is left in the buffer
+            ctx.exit(UNHEARD)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The table, without an import."""

@@ -7,10 +7,11 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
-from proxy.cli import INTERRUPTED
+from proxy.cli import INTERRUPTED, UNHEARD
 from tests.live.processes import free_port, status, until
 from tests.support.imports import ROOT
 
@@ -111,3 +112,18 @@ def test_a_full_disk_behind_the_output_is_said_in_one_line(tmp_path, words):
             check=False,
         )
     assert (done.returncode, done.stderr) == (2, "phasegate: cannot go on: No space left on device\n")
+
+
+def test_a_reader_that_goes_needs_no_word(tmp_path: Path) -> None:
+    file = tmp_path / "records.jsonl"
+    file.write_bytes(
+        b"".join(b'{"id": "%d", "at": 1, "outcome": "completed", "total_s": 1}\n' % n for n in range(9_999))
+    )
+    command = [sys.executable, "-m", "proxy", "report", "--rows", str(file)]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.stdout.close()
+    assert process.stderr is not None
+    assert (process.stderr.read(), process.wait(LIMIT_S)) == (b"", UNHEARD)
+    process.stderr.close()
