@@ -117,12 +117,12 @@ class Tap:
         self._hear = hear
         self._closed = False
         self._hold = hold
-        self._texts = texts
         self._held: list[tuple[int, bytes | None]] = []
         self._room = HELD_BYTES
         self._work: Iterator[bool] = iter(())
         self.behind = False
         self._inflate, self.blind = inflater(content_encoding.strip().lower(), inflated_limit)
+        self._texts = texts if self._inflate is None else None
         self.bite = framing.bite if self._inflate is None else 0  # bytes of a read that are looked at in one go
 
     def __repr__(self) -> str:

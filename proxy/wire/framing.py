@@ -16,7 +16,7 @@ from typing import Protocol
 from proxy.events import Frame
 from proxy.wire.abridging import Ends
 from proxy.wire.blocks import LINES, Blocks, lines, parse_block
-from proxy.wire.decoding import crowded
+from proxy.wire.decoding import LONG, crowded
 
 _LF, _CR, _BRACE = b"\n\r{"
 _BOM = b"\xef\xbb\xbf"
@@ -82,17 +82,18 @@ class Sse:
         return self._feed(data)
 
     def lines(self, reads: Sequence[bytes]) -> bytes:
-        """The data of these reads, a line each, where each read is one usual event that ends as an object; else none.
+        """The data of these reads, a line each, where each read is one usual event that begins and ends as an object,
+        and none is so long that it may be crowded; else none.
 
-        So no JSON value spans two lines: `}` and a line end are followed by a comma or a bracket in it.
+        So no JSON value spans two lines: in none does an object begin right behind the end of another.
         """
         whole, number = b"".join(reads), len(reads)
-        if not (self._usual and self._started) or len(whole) > self._limit or _CR in whole:
+        if not (self._usual and self._started) or len(whole) > min(self._limit, LONG) or _CR in whole:
             return b""
         # All line ends stand at the end of a read: there is none in the data.
         if whole.count(b"\n") != 2 * number or [read[-3:] for read in reads].count(b"}\n\n") != number:
             return b""
-        if whole[:6] != b"data: " or whole.count(b"\n\ndata: ") != number - 1:
+        if whole[:7] != b"data: {" or whole.count(b"\n\ndata: {") != number - 1:
             return b""
         return whole[6:-2].replace(b"\n\ndata: ", b"\n")
 
@@ -155,12 +156,13 @@ class Ndjson:
         return self._hold(rest, lines)
 
     def lines(self, reads: Sequence[bytes]) -> bytes:
-        """These reads, where each is one usual line that ends as an object; else none. So no JSON value spans two."""
+        """These reads, where each is one usual line, of the same kind; else none."""
         whole, number = b"".join(reads), len(reads)
-        if self._open or self.overflowed or len(whole) > self._limit:
+        if self._open or self.overflowed or len(whole) > min(self._limit, LONG):
             return b""
-        alone = whole.count(b"\n") == number and [read[-2:] for read in reads].count(b"}\n") == number
-        return whole if alone else b""
+        if whole.count(b"\n") != number or [read[-2:] for read in reads].count(b"}\n") != number:
+            return b""
+        return whole if whole[:1] == b"{" and whole.count(b"\n{") == number - 1 else b""
 
     def close(self) -> Iterable[list[Frame]]:
         """The line that was still open."""

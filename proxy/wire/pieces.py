@@ -98,9 +98,10 @@ def texts_of(framing: Framing, reader: Reader) -> Callable[[Sequence[bytes]], Se
     def texts(reads: Sequence[bytes]) -> Sequence[str]:
         lines = framing.lines(reads) if reader.plain else b""
         try:
-            pieces = [piece for one in decode(lines) if (piece := one.piece()) is not None]
+            found = [one.piece() for one in decode(lines)]
         except REFUSED:
             return ()
-        return pieces if len(pieces) == len(reads) else ()
+        pieces = [piece for piece in found if piece is not None]
+        return pieces if len(pieces) == len(found) == len(reads) else ()
 
     return texts

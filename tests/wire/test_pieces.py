@@ -1,6 +1,7 @@
 """Reads taken many at a time say what they say one by one."""
 
 import re
+import zlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -24,19 +25,29 @@ def facts(dialect: str, kind: str) -> RequestFacts:
     return RequestFacts(dialect, kind, "inference", model="m", stream=True)
 
 
-def observed(asked: RequestFacts, content_type: str, reads: Sequence[bytes], *, together: bool) -> tuple[Any, ...]:
+def observed(
+    asked: RequestFacts,
+    content_type: str,
+    reads: Sequence[bytes],
+    *,
+    together: bool,
+    limit: int = LIMIT,
+    encoding: str = "",
+) -> tuple[Any, ...]:
     """All that is known of an answer when it has ended, a read each 10 ms; and how many rows were taken at once."""
     recorder, hearing = Recorder(0.0, 0), Hearing()
     recorder.dispatched(1)
     recorder.head(2, 200, True)
-    framing, reader = framing_for(content_type, LIMIT), reader_for(asked, content_type, 200)
+    framing, reader = framing_for(content_type, limit), reader_for(asked, content_type, 200)
     rows: list[int] = []
     texts = counting(texts_of(framing, reader), rows)
-    tap = Tap(recorder, framing, reader, "", hearing.hear, hold=32 if together else 1, texts=texts)
+    tap = Tap(recorder, framing, reader, encoding, hearing.hear, hold=32 if together else 1, texts=texts)
     for at, read in enumerate(reads):
         t = 10_000_000 * at + 5
         recorder.read(t, len(read))
         tap.feed(t, read)
+        while tap.behind:
+            tap.go_on()
     recorder.body_end(10_000_000 * len(reads) + 5)
     tap.close(10_000_000 * len(reads) + 5)
     tap.catch_up()
@@ -116,6 +127,9 @@ ODD = [
     b'data: {"choices":[{"delta":{"content":"a"}}],"x":\n\n',
     b'data: {"y":1}} {"choices":[{"delta":{"content":"b"}}]}\n\n',
     b'data: {"choices":[{"delta":{"content":"a"}}]\r}\n\n',
+    b'data: {"x":{}\n\n',
+    b'data: ,"choices":[{"delta":{"content":"a"}}]} {"choices":[{"delta":{"content":"b"}}]}\n\n',
+    b'data:  {"choices":[{"delta":{"content":"a"}}]}\n\n',
     chunk('{"delta":{"content":"%s"}}' % ("x" * LIMIT)),
 ]
 LINES = [
@@ -144,6 +158,9 @@ ODD_LINES = [
     b'"a"}\n',
     b'{"response":"a","x":\n',
     b'{"y":1}} {"response":"b"}\n',
+    b'{"x":{}\n',
+    b',"response":"a"}\r{"response":"b"}\n',
+    b' {"response":"a"}\n',
     b'{"message":{"content":"a"}\n',
     b'{"response":"%s"}\n' % (b"x" * LIMIT),
 ]
@@ -194,16 +211,50 @@ def test_no_odd_line_hides_in_a_row(at, lead):
 
 
 def test_rows_keep_to_what_was_before_them():
-    """The first answer behind reasoning, and an end of the running counts, are each told by one event."""
+    """The first answer behind reasoning, and an end of the running counts, are each told by one event; and one read
+    that says nothing is not made up for by one that says two things."""
     uncounted = chunk('{"delta":{"content":""}}', ',"usage":{"completion_tokens":60}')
-    for reads in (THOUGHTS * 20 + USUAL * 20, [*COUNTED[:2], *USUAL[:1] * 32, uncounted], COUNTED + USUAL * 20):
+    twice = b'data: {"choices":[{"delta":{"content":"a"}}]} {"choices":[{"delta":{"content":"b"}}]}\n\n'
+    nothing_and_twice = [*USUAL[:1] * 20, delta('"role":"assistant"'), twice, *USUAL[:1] * 20]
+    for reads in (
+        THOUGHTS * 20 + USUAL * 20,
+        [*COUNTED[:2], *USUAL[:1] * 32, uncounted],
+        COUNTED + USUAL * 20,
+        nothing_and_twice,
+    ):
         same(facts("openai", "chat"), SSE, reads)
 
 
-def same(asked: RequestFacts, content_type: str, reads: list[bytes]) -> None:
-    _, *together = observed(asked, content_type, reads, together=True)
-    _, *alone = observed(asked, content_type, reads, together=False)
+def same(asked: RequestFacts, content_type: str, reads: list[bytes], **more: Any) -> None:
+    _, *together = observed(asked, content_type, reads, together=True, **more)
+    _, *alone = observed(asked, content_type, reads, together=False, **more)
     assert together == alone
+
+
+CROWD = "[" + "{}," * 12_000 + "1]"
+
+
+@pytest.mark.parametrize(
+    ("asked", "content_type", "usual", "crowded"),
+    [
+        (facts("openai", "chat"), SSE, USUAL[0], chunk('{"delta":{"content":"a"}}', f',"x":{CROWD}')),
+        (facts("ollama", "chat"), NDJSON, LINES[0], b'{"response":"a","x":%b}\n' % CROWD.encode()),
+    ],
+)
+def test_an_event_that_is_too_crowded_to_be_read_is_in_a_row_too(asked, content_type, usual, crowded):
+    same(asked, content_type, [*[usual] * 20, crowded, *[usual] * 20], limit=1 << 20)
+
+
+def test_bytes_that_are_to_be_inflated_are_no_events_yet():
+    """A block that is stored as it is looks like what is in it."""
+    texts, end = USUAL[:1] * 40, chunk("", ',"usage":{"prompt_tokens":3,"completion_tokens":40}') * 9
+    stored, packed = zlib.compressobj(0, wbits=-15), zlib.compressobj(wbits=-15)
+    body = stored.compress(b"".join(texts)) + stored.flush(zlib.Z_FULL_FLUSH)
+    head = body[: body.index(texts[0])]
+    reads = [head, *texts, body[len(head) + len(b"".join(texts)) :] + packed.compress(end) + packed.flush()]
+    same(facts("openai", "chat"), SSE, reads, encoding="deflate")
+    _, (usage, *_), line = observed(facts("openai", "chat"), SSE, reads, together=True, encoding="deflate")
+    assert (line.token_events, usage.output_tokens) == (40, 40)
 
 
 @pytest.mark.parametrize("name", STREAMS)
