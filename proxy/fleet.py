@@ -12,7 +12,7 @@ from dataclasses import replace
 import httpx
 
 from proxy.config import Upstream
-from proxy.engines.fingerprint import LOADS, Fingerprint
+from proxy.engines.fingerprint import LOADS, Answers, Fingerprint
 from proxy.engines.inflight import InFlight
 from proxy.engines.runners import Runners
 from proxy.errors import EngineUnreachable, ProxyError, UnknownModel
@@ -24,6 +24,10 @@ from proxy.relay import Answer, Body, Relay
 
 FRESH_S = 1.0
 """How old the lists of models may be that say that no engine serves a name."""
+
+CLOCK_S = 1.0
+"""A process that began later than known by no more is the same one: clocks are set. One that began earlier is another
+behind the same address, which was there all the time."""
 
 Fetched = tuple[int, list[Pair], bytes]
 """Status, headers and body of a look-up."""
@@ -38,8 +42,8 @@ class Engine:
     """One engine and all that is known of it between requests."""
 
     # State: its parts; whether it answers, and whether it was gone since it last did; what the last look found
-    # (`fingerprint`, its cache's shape, when it began), in which `epoch`; the digests of models whose weights are
-    # known; whether it bears a splice.
+    # (`fingerprint`, its cache's shape, when it began), in which `epoch`; what it said of itself since it was last
+    # silent (`pages`); the digests of models whose weights are known; whether it bears a splice.
     def __init__(self, upstream: Upstream, relay: Relay, door: Door, desk: Desk, configured: bool = True) -> None:
         self.upstream = upstream
         self.configured = configured
@@ -54,6 +58,7 @@ class Engine:
         self.fingerprint = Fingerprint(kind="openai" if upstream.kind == "auto" else upstream.kind)
         self.runners = Runners(self.kind, None, upstream.slots or None)
         self.inflight = InFlight(self.runners)
+        self.pages: Answers = {}
         self._weighed: dict[str, str] = {}
         self.epoch = 0
         self.answers: bool | None = None
@@ -123,9 +128,7 @@ class Engine:
 
         `shape`: None where it did not say it now; `began_s`: when its process began, by its own clock, if it says so.
         """
-        if not fingerprint.answers:
-            self.fingerprint = replace(self.fingerprint, told=frozenset())  # what comes next may tell less
-        elif self.fingerprint.told <= fingerprint.told:  # else a busy one leaves out what it told, and is none other
+        if fingerprint.answers:
             self._found(fingerprint, shape, began_s)
         self._heard(answers=fingerprint.answers)
 
@@ -133,14 +136,16 @@ class Engine:
         if self.upstream.kind != "auto":
             fingerprint = replace(fingerprint, kind=self.upstream.kind)
         new = fingerprint.identity != self.fingerprint.identity
-        again = began_s is not None and self._began_s not in (None, began_s)
+        known_s = self._began_s if self._began_s is not None else began_s
+        again = began_s is not None and known_s is not None and began_s > known_s + CLOCK_S
         self.fingerprint = fingerprint
-        self._began_s = began_s or self._began_s
         self.desk.serves(fingerprint.kind)
         if new:
             self.bears_splice = True
         if new or again:
             self._anew()
+            known_s = began_s
+        self._began_s = known_s
         shape = shape or ((None, None) if new else self._shape)
         if new or shape != self._shape:
             self._shape = shape
@@ -153,7 +158,7 @@ class Engine:
         self.answers, self._gone = answers, not answers
 
     def _anew(self) -> None:
-        self._gone = False
+        self._gone, self._began_s = False, None
         self.epoch += 1
         found = self.fingerprint
         self.runners.restarted(found.kind, found.version, self.upstream.slots or found.slots)

@@ -3,8 +3,9 @@
 import asyncio
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
-from proxy.engines.fingerprint import PROBES, identify, own_options, weights
+from proxy.engines.fingerprint import PROBES, answering, identify, own_options, told, weights
 from proxy.engines.gauges import read
 from proxy.fleet import CacheShape, Engine, Fetched, Fleet
 
@@ -61,12 +62,13 @@ class Lookout:
 
 
 async def look(engine: Engine) -> None:
-    """One look: ask, and tell the engine what it is. What a busy engine leaves out now is as it was before."""
+    """One look: ask, and tell the engine what it is. What it leaves out now is as it was before, for it may be busy."""
     answers = await _asked(engine, PROBES, PROBE_S)
     late = [target for target in PROBES if target not in answers]
     if late and (answers or engine.answers):
         answers |= await _asked(engine, late, PATIENT_S)
-    found = identify(answers)
+    engine.pages = {**engine.pages, **told(answers)} if answering(answers) else {}
+    found = replace(identify({**answers, **engine.pages}), answers=answering(answers))
     engine.seen(found, *(await _told_by_metrics(engine) if found.kind == "vllm" else ((None, None), None)))
     for model in engine.unweighed():
         shown = await engine.fetch("/api/show", PROBE_S, body=json.dumps({"model": model}).encode())
@@ -84,7 +86,7 @@ async def _told_by_metrics(engine: Engine) -> tuple[CacheShape | None, float | N
     """vLLM's prefix cache, and when its process began. One block of the cache stands for none (null_block). None: the
     page does not come, or does not say."""
     page = await engine.fetch("/metrics", PROBE_S)
-    if page is None or page[0] >= 500:
+    if page is None or not told({"": page}):
         return None, None
     gauges = read(page[2].decode("utf-8", "replace") if page[0] == 200 else "")
     if gauges.block_size is None:

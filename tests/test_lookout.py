@@ -209,6 +209,7 @@ NEVER = Script(ending="stall")
         pytest.param("/version", Script(429), id="too many look-ups for a gateway"),
         pytest.param("/metrics", NEVER, id="metrics that do not come"),
         pytest.param("/metrics", Script(503), id="metrics that a gateway lacks"),
+        pytest.param("/metrics", Script(429), id="metrics that are too many for a gateway"),
     ],
 )
 def test_a_busy_engine_that_leaves_something_out_is_what_it_was(page: str, answered: Script) -> None:
@@ -229,6 +230,95 @@ def test_a_busy_engine_that_leaves_something_out_is_what_it_was(page: str, answe
         assert (engine.fingerprint.version, engine.epoch) == ("0.33.0", 2)
 
     run(main)
+
+
+def test_a_gateway_that_turns_down_others_each_time_hides_no_engine() -> None:
+    pages: Pages = {"one.test:1": dict.fromkeys(PROBES, Script(429)) | {"/": Script(404)}}
+
+    async def main(loop: VirtualLoop) -> None:
+        house = House(loop, OK, looks=serving(pages), upstream=TWO[:1])
+        (engine,) = house.app.fleet.engines
+        await look(engine)
+        assert (engine.answers, engine.kind) == (True, "openai")
+        pages["one.test:1"] = {**vllm("a"), "/": Script(429), "/version": Script(502)}
+        await look(engine)
+        assert (engine.kind, engine.models) == ("vllm", ("a",))
+        pages["one.test:1"] = {**vllm("a", "b"), "/version": {"version": "0.32.0"}, "/props": Script(429)}
+        await look(engine)
+        assert (engine.models, engine.fingerprint.version) == (("a", "b"), "0.32.0")
+
+    run(main)
+
+
+def test_another_engine_is_seen_where_it_never_says_what_the_last_one_did() -> None:
+    pages: Pages = {"one.test:1": vllm("a")}
+
+    async def main(loop: VirtualLoop) -> None:
+        house = House(loop, OK, looks=serving(pages), upstream=TWO[:1])
+        (engine,) = house.app.fleet.engines
+        await look(engine)
+        for missing in (NEVER, Script(502)):
+            pages["one.test:1"] = {**llamacpp("b"), "/api/ps": missing}
+            await look(engine)
+            assert (engine.kind, engine.models, engine.fingerprint.slots, engine.epoch) == ("llamacpp", ("b",), 2, 2)
+
+    run(main)
+
+
+def began(at_s: float) -> dict[str, object]:
+    """vLLM, in a process that began then."""
+    return {**vllm("a"), "/metrics": f"{METRICS}process_start_time_seconds {at_s}\n"}
+
+
+def test_a_restart_that_a_request_saw_first_is_one_restart() -> None:
+    pages: Pages = {"one.test:1": began(100)}
+    up = [True]
+
+    async def main(loop: VirtualLoop) -> list[int]:
+        script = lambda call: OK if up[0] else Script(ending="refuse")  # noqa: E731
+        house = House(loop, script, looks=serving(pages), upstream=TWO[:1])
+        (engine,) = house.app.fleet.engines
+        await look(engine)
+        epochs = [engine.epoch]
+        for at_s in (200, 300):
+            up[0] = False
+            await house.ask(simple_request(b'{"model": "a"}', "/v1/chat/completions"))
+            up[0] = True
+            await house.ask(simple_request(b'{"model": "a"}', "/v1/chat/completions"))
+            pages["one.test:1"] = began(at_s)
+            epochs.append(engine.epoch)
+            await look(engine)
+            epochs.append(engine.epoch)
+        pages["one.test:1"] = began(400)
+        await look(engine)
+        return [*epochs, engine.epoch]
+
+    assert run(main) == [1, 2, 2, 3, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("at_s", "epochs"),
+    [
+        pytest.param((100.2, 99.6, 101), [1, 1, 1], id="a clock that is set a little"),
+        pytest.param((200, 100, 200, 100), [2, 2, 2, 2], id="two behind one address"),
+        pytest.param((200, 300), [2, 3], id="restarts"),
+    ],
+)
+def test_an_engine_was_started_anew_where_its_process_began_later(at_s: tuple[float, ...], epochs: list[int]) -> None:
+    pages: Pages = {"one.test:1": began(100)}
+
+    async def main(loop: VirtualLoop) -> list[int]:
+        house = House(loop, OK, looks=serving(pages), upstream=TWO[:1])
+        (engine,) = house.app.fleet.engines
+        await look(engine)
+        seen = []
+        for each in at_s:
+            pages["one.test:1"] = began(each)
+            await look(engine)
+            seen.append(engine.epoch)
+        return seen
+
+    assert run(main) == epochs
 
 
 def test_what_comes_late_from_an_engine_that_is_there_is_waited_for() -> None:

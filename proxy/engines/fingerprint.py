@@ -59,12 +59,9 @@ class Fingerprint:
     digests: tuple[tuple[str, str], ...] = ()
     """Manifest digests by model. One digest is one model; one model's weights may still stand under two."""
     answers: bool = False
-    """Something that is no failing gateway answered at all, and has its model in memory."""
+    """It does, by `answering`."""
     barred: bool = False
     """It refuses look-ups without a key, or with the one it got: what it is stays unknown in part."""
-    told: frozenset[str] = frozenset()
-    """The targets at which it said something of itself, if it were only that nothing is there: a busy engine, or the
-    gateway before it, leaves some out."""
 
     @property
     def identity(self) -> tuple[str, str | None, int | None]:
@@ -79,6 +76,17 @@ class Fingerprint:
     def longest(self, model: str | None) -> int | None:
         """The window that this model has at most, whatever is asked for; None: not known."""
         return dict(self.trained).get(model or "")
+
+
+def told(answers: Answers) -> Answers:
+    """Those in which the engine says something of itself, if it were only that nothing is there: a busy engine, or the
+    gateway before it, leaves some out."""
+    return {target: it for target, it in answers.items() if it[0] < 500 and it[0] != TOO_MANY}
+
+
+def answering(answers: Answers) -> bool:
+    """Something that is no failing gateway answered at all, and has its model in memory."""
+    return any(status < 500 for status, _, _ in answers.values()) and not any(map(_loads, answers.values()))
 
 
 def identify(answers: Answers) -> Fingerprint:
@@ -98,9 +106,8 @@ def identify(answers: Answers) -> Fingerprint:
         digests=tuple(
             (name, digest) for entry in tagged if (name := word(entry.get("name"))) and (digest := _digest(entry))
         ),
-        answers=any(status < 500 for status, _, _ in answers.values()) and not any(map(_loads, answers.values())),
+        answers=answering(answers),
         barred=any(status in BARRED for status, _, _ in answers.values()),
-        told=frozenset(target for target, (status, _, _) in answers.items() if status < 500 and status != TOO_MANY),
     )
 
 

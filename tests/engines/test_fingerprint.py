@@ -4,7 +4,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.engines.fingerprint import PROBES, SIGNS, Answers, Fingerprint, identify, own_options, resident, weights
+from proxy.engines.fingerprint import (
+    PROBES,
+    SIGNS,
+    Answers,
+    Fingerprint,
+    identify,
+    own_options,
+    resident,
+    told,
+    weights,
+)
 from proxy.messages import EngineState, Pulse
 from proxy.office.channel import encode
 
@@ -59,14 +69,13 @@ def test_ollama() -> None:
         trained=(("smollm2:135m", 8192),),
         digests=(("smollm2:135m", DIGEST),),
         answers=True,
-        told=frozenset(OLLAMA),
     )
 
 
 def test_what_a_gateway_says_for_a_busy_engine_is_not_told_by_it() -> None:
     busy = {"/version": (502, (), b""), "/v1/models": (429, (), b"{}"), "/props": (401, (), b"")}
-    found = identify({**VLLM, **busy})
-    assert (found.told, found.barred, identify(VLLM).barred) == ({"/", "/props"}, True, False)
+    answers = {**VLLM, **busy}
+    assert (set(told(answers)), identify(answers).barred, identify(VLLM).barred) == ({"/", "/props"}, True, False)
 
 
 def test_ollama_gives_no_window_beyond_what_a_model_was_trained_for() -> None:
