@@ -10,6 +10,7 @@ from datetime import datetime
 from itertools import islice
 from typing import Any
 
+from proxy.exporters.summary import REST
 from proxy.plain import cell, markdown, printable
 from proxy.records import Outcome
 
@@ -132,8 +133,10 @@ def _align(cell: str, width: int, text: bool) -> str:
 def _remarks(report: Mapping[str, Any]) -> list[str]:
     remarks = [""]
     for key in GROUPS.values():
-        if (more := len(report.get(key, {})) - SHOWN) > 0:
-            remarks.append(f"{key}: {more} smaller ones are left out here")
+        groups = report.get(key, {})
+        if (more := len(groups) - SHOWN) > 0:
+            many = f"over {more - 1}" if REST in groups else more
+            remarks.append(f"{key}: {many} smaller ones are left out here")
     if tokens := report.get("tokens"):
         remarks.append("tokens: " + _tokens(tokens))
     if report.get("failures"):

@@ -42,6 +42,12 @@ def test_people_are_shown_the_largest_groups_and_programs_all() -> None:
     assert "left out" not in as_text(report(rows[:80]))
 
 
+def test_groups_that_share_one_are_not_counted_as_one() -> None:
+    seen = report([{**to_dict(record()), "model": f"m{n}"} for n in range(300)])
+    assert len(seen["models"]) == 51
+    assert "models: over 40 smaller ones are left out here" in as_text(seen)
+
+
 def test_tokens_are_summed_with_their_cached_share() -> None:
     row = {**to_dict(record()), "tokens": {"prompt": 1_000, "cached": 250, "output": 7}}
     unknown = {**row, "tokens": {"prompt": 500, "output": 3}}
