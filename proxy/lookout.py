@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from proxy.engines.fingerprint import PROBES, answering, identify, own_options, told, weights
-from proxy.engines.gauges import read
+from proxy.engines.gauges import BEGAN, CACHE, picked, read
 from proxy.fleet import CacheShape, Engine, Fetched, Fleet
 
 PROBE_S = 2.0
@@ -88,7 +88,7 @@ async def _told_by_metrics(engine: Engine) -> tuple[CacheShape | None, float | N
     page = await engine.fetch("/metrics", PROBE_S)
     if page is None or not told({"": page}):
         return None, None
-    gauges = read(page[2].decode("utf-8", "replace") if page[0] == 200 else "")
+    gauges = read(picked(page[2], (CACHE, BEGAN)) if page[0] == 200 else "")
     if gauges.block_size is None:
         return (None, None), gauges.began_s
     return (gauges.block_size, gauges.block_size * (gauges.blocks - 1) if gauges.blocks else None), gauges.began_s

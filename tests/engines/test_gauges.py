@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.engines.gauges import ALIASES, MEANS, Gauges, Total, read
+from proxy.engines.gauges import ALIASES, BEGAN, CACHE, MEANS, SAMPLE_BYTES, SAMPLES, Gauges, Total, picked, read
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -24,6 +24,21 @@ def test_a_page_of_real_vllm() -> None:
     assert seen.block_size > 0
     assert seen.blocks is not None
     assert seen.blocks > 0
+
+
+def test_what_is_picked_out_of_a_page_is_what_the_whole_says() -> None:
+    page = gzip.decompress((GOLDEN / "vllm_metrics.txt.gz").read_bytes())
+    whole, some = read(page.decode()), read(picked(page, (CACHE, BEGAN)))
+    assert None not in (whole.blocks, whole.began_s)
+    assert (some.block_size, some.blocks, some.began_s) == (whole.block_size, whole.blocks, whole.began_s)
+    assert read(picked(b"%b 5\r" % BEGAN.encode(), (CACHE, BEGAN))).began_s == 5
+    assert picked(b"# HELP " + BEGAN.encode(), (BEGAN,)) == picked(b"", (BEGAN,)) == ""
+
+
+def test_what_is_picked_out_of_a_hostile_page_is_short() -> None:
+    lines = b"%b 5\n" % BEGAN.encode() * 30_000
+    assert picked(lines, (BEGAN,)).count("\n") < SAMPLES
+    assert len(picked(BEGAN.encode() + b"{" * 1_000_000, (BEGAN,))) <= SAMPLE_BYTES
 
 
 def test_a_name_may_hold_what_other_texts_take_for_a_line_end() -> None:
