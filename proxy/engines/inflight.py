@@ -109,13 +109,16 @@ class InFlight:
         )
 
     def _give_way(self, flight: _Flight, t: int) -> None:
-        """It has ended, or goes to the end of the line: those behind it have one less ahead."""
+        """It has ended, or goes to the end of the line: those behind it have one less ahead; and those before it, that
+        are not served yet, had one more."""
         if flight.place < 0:
             return
         slots = self.runners.slots(flight.runner) or 1
         for other in self._flights.values():
             if other.place > flight.place:
                 _saw_end(other, flight, t, slots)
+            elif not self.runners.orderly and other.place >= 0 and other.running is None and flight.running is not None:
+                _overtaken(other, flight, t)
 
     def rivals(self, key: str) -> frozenset[str]:
         """Models of other runners that were in flight when this one was dispatched; ask before `ended`.
@@ -153,6 +156,16 @@ def _saw_end(flight: _Flight, ended: _Flight, t: int, slots: int) -> None:
         flight.others_left -= 1
         if not flight.others_left:
             flight.others_done = t
+
+
+def _overtaken(flight: _Flight, ended: _Flight, t: int) -> None:
+    """One that came later was served, and this one waits on."""
+    if ended.runner.weights == flight.runner.weights:
+        flight.ahead += 1
+        if not flight.ahead_left:
+            flight.freed = flight.cleared = t
+    if ended.runner != flight.runner and flight.rivals and not flight.others_left:
+        flight.others_done = t
 
 
 def _lasted(flight: _Flight, until: int | None, t: int) -> int:

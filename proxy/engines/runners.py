@@ -44,6 +44,11 @@ class Runners:
         """Requests wait for a slot here."""
         return self._kind in SLOTTED
 
+    @property
+    def orderly(self) -> bool:
+        """Requests are served as they come. Ollama's wait for a model side by side, and any of them may be next."""
+        return self._kind != "ollama"
+
     def made_of(self, name: str, weights: str, options: Sequence[tuple[str, str]] = ()) -> None:
         """A model's weights, by their digest, and its own options: names with the same of both share a runner."""
         _remember(self._own, shortest(name), Runner(weights, tuple(options)))

@@ -86,6 +86,53 @@ def test_only_the_last_of_the_others_counts() -> None:
     assert it.ended("x", 60 * MS).others_done_ns == 35 * MS
 
 
+def test_later_ones_of_the_model_in_memory_that_are_served_first_are_waited_for_too() -> None:
+    it = table(1)
+    sent(it, "a", 0)
+    sent(it, "cold", 10, facts("b"))
+    for at, key in ((20, "c"), (30, "d"), (40, "e")):
+        sent(it, key, at)
+    it.ended("a", 100 * MS, 2 * MS)
+    it.first_token("c", 110 * MS)
+    it.ended("c", 200 * MS)
+    it.ended("d", 300 * MS, 180 * MS)
+    it.ended("e", 350 * MS)  # it left, and was not served
+    evidence = it.ended("cold", 900 * MS, 500 * MS)
+    assert evidence.others_done_ns == 290 * MS
+
+
+def test_nobody_is_waited_for_by_one_that_found_nobody() -> None:
+    it = table(1)
+    sent(it, "x", 0)
+    sent(it, "b", 10, facts("b"))
+    it.ended("b", 100 * MS, 20 * MS)
+    evidence = it.ended("x", 200 * MS, 5 * MS)
+    assert (evidence.others_done_ns, evidence.contended_ns) == (None, 0)
+
+
+def test_later_ones_of_its_own_model_that_are_served_first_take_its_slot() -> None:
+    it = table(1)
+    sent(it, "a", 0, facts("b"))
+    sent(it, "x", 10)
+    sent(it, "later", 20)
+    it.ended("a", 100 * MS, 2 * MS)
+    it.ended("later", 300 * MS, 150 * MS)
+    evidence = it.ended("x", 500 * MS, 290 * MS)
+    assert (evidence.ahead, evidence.contended_ns, evidence.others_done_ns) == (1, 290 * MS, 90 * MS)
+
+
+def test_who_holds_a_slot_is_not_overtaken_and_where_all_go_in_order_nobody_is() -> None:
+    for kind, began in (("ollama", True), ("llamacpp", False)):
+        it = table(1, kind)
+        sent(it, "x", 0)
+        if began:
+            it.first_token("x", 5 * MS)
+        sent(it, "later", 10)
+        it.ended("later", 100 * MS, 5 * MS)
+        evidence = it.ended("x", 200 * MS)
+        assert (evidence.ahead, evidence.contended_ns) == (0, 0)
+
+
 def test_who_still_answers_at_our_first_token_had_not_to_go() -> None:
     it = table(1)
     sent(it, "a", 0, facts("other"))
