@@ -29,7 +29,7 @@ ONE_LOAD_S = COLD_LOAD_NS / 1e9
 UNSEEN = Sight(0, 0, 0, 0, 0, 0)
 """Of a prompt that was not looked up yet."""
 
-NEAR = 4
+NEAR = 8
 """Tokens by which we miss where prompts part, besides what blocks hide: other vocabularies cut frames otherwise."""
 
 
@@ -128,6 +128,8 @@ class Audit:
             self._cache.fit(reading.rendered, whole)
         sight = self._settled(reading, whole, reported)
         expected = self._scaled(reading, before, whole, exact).resident
+        if not reading.exact:  # the scale has learnt since
+            expected = min(expected, sight.infinite)
         return self._verdict(sight, expected, reported, split(sight, reported))
 
     def unread(self, id: str) -> None:

@@ -130,10 +130,8 @@ class Ledger:
     def ideal(self) -> float | None:
         """The part that a cache without limit gives: what shared text explains, and at least what was delivered, for
         the template's own words are shared too. What is contradicted proves nothing."""
-        shared, delivered = _rate(self.infinite, self.tokens), _rate(self.reported, self.known_tokens)
-        if shared is None or delivered is None or self.verdict == "contradicted":
-            return shared
-        return max(shared, delivered)
+        unexplained = 0 if self.verdict == "contradicted" else max(0, self.reported - self.explained)
+        return _rate(self.infinite + unexplained, self.tokens)
 
     def row(self) -> dict[str, Any]:
         """As JSON can say it; a rate that is not known is null."""

@@ -52,6 +52,10 @@ TELLING = 2 * LEAST_TOKENS
 """Prompt tokens of a family from which on silence means that nothing breaks it: a breaker of half the prompt would have
 cost enough to be named."""
 
+BROKEN = 0.1
+"""The part of all tokens that stands behind broken prefixes from which on silence means that nobody found what breaks
+them."""
+
 
 def headline(report: dict[str, Any], prefill_rate: float | None = None) -> str:
     """The audit in one sentence."""
@@ -72,9 +76,17 @@ def _silence(report: dict[str, Any]) -> str:
     sizes = [(one["requests"], one["prompt_tokens"]) for one in report.get("families", [])]
     small = [size for size in sizes if size[0] < LEAST_REQUESTS]
     pools = [*sizes, (sum(requests for requests, _ in small), sum(tokens for _, tokens in small))]
+    needed = f"from {LEAST_REQUESTS} requests and {TELLING:,} tokens of a kind on"
+    if (broken := _broken(report["totals"])) >= BROKEN:
+        return f"what breaks the prefixes of {_percent(broken)} was not found ({needed} it is looked for)"
     if any(requests >= LEAST_REQUESTS and tokens >= TELLING for requests, tokens in pools):
         return "nothing breaks the prefixes"
-    return f"too few to tell what breaks prefixes (from {LEAST_REQUESTS} requests and {TELLING:,} tokens of a kind on)"
+    return f"too few to tell what breaks prefixes ({needed})"
+
+
+def _broken(totals: dict[str, Any]) -> float:
+    """The part of all prompt tokens that stands in text seen before, behind another beginning."""
+    return float(totals.get("bins", {}).get("text_break", 0) / max(1, totals.get("prompt_tokens", 0)))
 
 
 def _rates(totals: dict[str, Any]) -> Iterator[str]:
@@ -89,6 +101,9 @@ def _rates(totals: dict[str, Any]) -> Iterator[str]:
         for name in ("ideal", "attainable", "delivered"):
             if totals.get(name) is not None:
                 yield f"{name} {_percent(totals[name])}"
+        known, requests = totals.get("known_requests", 0), totals.get("requests", 0)
+        if totals.get("delivered") is not None and known < requests:
+            yield f"as engines say of {known:,} of {requests:,} requests"
         if totals.get("delivered") is None:
             yield "delivered unknown: no engine says its cached tokens"
 

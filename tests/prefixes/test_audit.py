@@ -638,6 +638,6 @@ def test_whatever_comes_every_figure_is_a_part_of_the_prompt_that_the_engine_rea
             kept += 1
             assert min(bins.values()) >= 0
             assert sum(bins.values()) == verdict.tokens
-            assert max(verdict.expected, verdict.infinite, verdict.attainable or 0) <= verdict.tokens
+            assert max(verdict.expected, verdict.attainable or 0) <= verdict.infinite <= verdict.tokens
             assert used is None or used.cached_tokens is None or bins["hit"] == used.cached_tokens
     assert kept > 500

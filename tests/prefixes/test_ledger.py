@@ -81,6 +81,11 @@ def test_an_ideal_cache_gives_at_least_what_was_delivered():
     assert (known["verdict"], known["ideal"], known["delivered"]) == ("healthy", 0.5, 0.5)
 
 
+def test_the_ideal_of_engines_that_say_and_that_do_not_is_of_both():
+    seen = ledger(*[(Sight(100, 96, 40, 40, 0, 0), 44)] * 8, *[(Sight(100, 96, 10, 10, 0, 0), None)] * 8).row()
+    assert (seen["ideal"], seen["delivered"]) == (0.27, 0.44)
+
+
 def test_an_engine_that_is_contradicted_raises_no_ideal():
     counted = ledger(*[(Sight(1_000, 992, 16, 16, 0, 0), 320)] * 8).row()
     assert (counted["verdict"], counted["ideal"], counted["delivered"]) == ("contradicted", 0.016, 0.32)

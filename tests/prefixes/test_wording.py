@@ -36,6 +36,22 @@ def family(requests, tokens):
     return {"family": "F", "requests": requests, "prompt_tokens": tokens, "reuse": 0}
 
 
+def test_no_all_clear_is_given_where_text_breaks_prefixes():
+    for broken, said in (
+        (99, "nothing breaks the prefixes"),
+        (314, "what breaks the prefixes of 31.4 % was not found ("),
+    ):
+        totals = {"ideal": 0.1, "prompt_tokens": 1_000, "bins": {"text_break": broken}}
+        families = [family(LEAST_REQUESTS, TELLING)]
+        assert said in headline({"totals": totals, "families": families, "breakers": []})
+
+
+def test_where_some_engines_say_nothing_it_is_said_of_how_many_requests_the_rest_speaks():
+    totals = {"ideal": 0.2, "delivered": 0.1, "requests": 47, "known_requests": 29}
+    assert headline({"totals": totals}).endswith("delivered 10.0 %, as engines say of 29 of 47 requests")
+    assert headline({"totals": {**totals, "known_requests": 47}}).endswith("delivered 10.0 %")
+
+
 @pytest.mark.parametrize(
     ("families", "told"),
     [
