@@ -1,4 +1,5 @@
-"""What it costs to observe one streamed event: framing and reading, beside decoding the same JSON alone.
+"""What it costs to observe one streamed event: framing and reading, beside decoding the same JSON alone, and in rows,
+where a dialect has them (wire.pieces).
 
 Run: python -m tests.bench.observe
 The ratio is what to look at: it depends little on the machine. Times are the best of several rounds.
@@ -12,8 +13,10 @@ import msgspec
 from proxy.records import RequestFacts
 from proxy.wire.dialects import reader_for
 from proxy.wire.framing import framing_for
+from proxy.wire.pieces import texts_of
 
 ROUNDS, EVENTS = 15, 4_000
+ROW = 16
 LIMIT = 1 << 20
 
 CHAT = (
@@ -67,6 +70,25 @@ def measure(facts: RequestFacts, content_type: str, chunk: bytes) -> tuple[float
     return best_ns(decode), best_ns(frame), best_ns(observe)
 
 
+def in_rows(facts: RequestFacts, content_type: str, chunk: bytes) -> float | None:
+    """Reading many at a time; None: the dialect is read one by one."""
+    wire = b"data: " + chunk + b"\n\n" if "event-stream" in content_type else chunk + b"\n"
+    framing, reader = framing_for(content_type, LIMIT), reader_for(facts, content_type, 200)
+    texts = texts_of(framing, reader)
+    if texts is None:
+        return None
+    for each in framing.feed(wire):
+        reader.read(each)
+    row = [wire] * ROW
+    assert len(texts(row)) == ROW
+
+    def read() -> None:
+        for _ in range(EVENTS // ROW):
+            texts(row)
+
+    return best_ns(read)
+
+
 def main() -> None:
     """Print one line a dialect."""
     for name, facts, content_type, chunk in CASES:
@@ -75,7 +97,9 @@ def main() -> None:
             f"{name:20} decode {decode:6.0f} ns   framing {frame:6.0f} ns   framing and reader {observe:6.0f} ns",
             end="",
         )
-        print(f"   {observe / decode:.2f} x decode")
+        rows = in_rows(facts, content_type, chunk)
+        print(f"   {observe / decode:.2f} x decode", end="")
+        print(f"   in rows {rows:6.0f} ns, {rows / observe:.2f} x" if rows is not None else "")
 
 
 if __name__ == "__main__":
