@@ -186,8 +186,7 @@ class DataApp:
             any_name=lambda: engine.kind in ANY_NAME,
             longest=lambda model: engine.fingerprint.longest(model),
         )
-        engine = Engine(upstream, self._relay, door, self._furniture.desk(ask, known), configured)
-        engine.known = known
+        engine = Engine(upstream, self._relay, door, self._furniture.desk(ask, known), configured, known)
         return engine
 
 

@@ -7,9 +7,10 @@ from typing import Any
 
 from proxy.config import Tokens
 from proxy.flaws import ConfigError, Flaw
+from proxy.names import as_it_is
 from proxy.records import RequestFacts, TokenCount, Usage
 from proxy.tokens.cache import Cache
-from proxy.tokens.desk import Ask, Desk, Spell, always, as_it_is, never, unheard
+from proxy.tokens.desk import Ask, Desk, Spell, always, never, unheard
 from proxy.tokens.meter import Meter, off_loop
 from proxy.tokens.pieces import pieces
 from proxy.tokens.shapes import Encoder

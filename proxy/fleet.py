@@ -17,7 +17,7 @@ from proxy.engines.inflight import InFlight
 from proxy.engines.runners import Runners
 from proxy.errors import EngineUnreachable, ProxyError, UnknownModel
 from proxy.headers import Pair
-from proxy.names import serves, takes
+from proxy.names import as_it_is, serves, takes
 from proxy.parts import Audit, Desk, Door
 from proxy.records import EngineReport, Evidence, PrefixVerdict, RequestFacts
 from proxy.relay import Answer, Body, Relay
@@ -44,7 +44,16 @@ class Engine:
     # State: its parts; whether it answers, and whether it was gone since it last did; what the last look found
     # (`fingerprint`, its cache's shape, when it began), in which `epoch`; what it said of itself since it was last
     # silent (`pages`); the digests of models whose weights are known; whether it bears a splice.
-    def __init__(self, upstream: Upstream, relay: Relay, door: Door, desk: Desk, configured: bool = True) -> None:
+    def __init__(
+        self,
+        upstream: Upstream,
+        relay: Relay,
+        door: Door,
+        desk: Desk,
+        configured: bool = True,
+        known: Callable[[str], str] = as_it_is,
+    ) -> None:
+        """`known`: the model that a client calls so, in a name that is the same for all spellings."""
         self.upstream = upstream
         self.configured = configured
         self.name = upstream.label
@@ -66,8 +75,7 @@ class Engine:
         self.bears_splice = True
         self.on_trouble: Callable[[], None] = lambda: None
         self.on_change: Callable[[Engine], None] = lambda engine: None
-        self.known: Callable[[str], str] = lambda model: model
-        """The model that a client calls so, in a name that is the same for all spellings."""
+        self.known = known
         self._shape: CacheShape = (None, None)
         self._began_s: float | None = None
 

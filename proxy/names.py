@@ -16,6 +16,11 @@ REGISTRY, NAMESPACE, TAG = "registry.ollama.ai/", "library/", ":latest"
 """What Ollama adds where a name leaves it out."""
 
 
+def as_it_is(model: str) -> str:
+    """Every name is a model of its own."""
+    return model
+
+
 def shortest(model: str) -> str:
     """The model's name in small letters, without what may be left out."""
     name = model.casefold()
@@ -51,7 +56,7 @@ def takes(models: Sequence[str], model: str) -> bool:
 class Listed:
     """The models that an engine lists.
 
-    State: the list as it was last, and the shortest names in it with those that are listed.
+    State: the list as it was last, and the names in it, as they are and the shortest, with those that stand for them.
     """
 
     __slots__ = ("_last", "_models", "_names")
@@ -68,7 +73,8 @@ class Listed:
 
     def spelt(self, name: str) -> str:
         """The name as it is listed, however a client spells it; one that is not listed as it is."""
-        return self._now().get(shortest(name), name)
+        names = self._now()
+        return names.get(name) or names.get(shortest(name), name)
 
     def behind(self, name: str | None) -> Sequence[str]:
         """The models of which one answers where the engine does not look at a name that it does not know: its only one;
@@ -78,5 +84,6 @@ class Listed:
 
     def _now(self) -> dict[str, str]:
         if (models := self._models()) is not self._last:
-            self._last, self._names = models, {shortest(model): model for model in reversed(models)}
+            names = {shortest(model): model for model in reversed(models)}
+            self._last, self._names = models, names | {model: names[shortest(model)] for model in models}
         return self._names

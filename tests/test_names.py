@@ -58,6 +58,11 @@ def test_a_name_is_found_as_it_is_listed() -> None:
     assert [listed.spelt(name) for name in ("LLAMA3", "library/llama3:latest", "qwen/qwen3", "other")] == [
         "Llama3:latest", "Llama3:latest", "Qwen/Qwen3", "other",
     ]  # fmt: skip
+    assert [listed.spelt(name) for name in ("Llama3:latest", "llama3")] == [
+        "Llama3:latest"
+    ] * 2  # one model, listed twice
+    assert listed.has("llama3")
+    assert not listed.has("llama")
 
 
 def test_a_name_is_kept_in_bounded_length_and_stands_for_itself_alone() -> None:

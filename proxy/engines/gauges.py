@@ -67,7 +67,7 @@ MOST = 2.0**53
 """Seconds, and requests, that no engine has counted; up to here a sum of floats is exact."""
 
 SAMPLES, SAMPLE_BYTES = 4, 2 * 1024
-"""Samples of a name that are picked out, and how long each may be: together they are read in a millisecond or two."""
+"""Samples of a name that are picked out, and how long each may be."""
 
 Samples = Mapping[str, Sequence[float]]
 
@@ -120,7 +120,7 @@ def read(text: str) -> Gauges:
 
 
 def picked(page: bytes, names: Sequence[str]) -> str:
-    """The first samples of these names: a whole page takes 20 ms a megabyte, where nobody else is served meanwhile."""
+    """The first samples of these names: pages may be of any length, and nobody else is served while one is read."""
     lines: list[bytes] = []
     page = b"\n" + page
     for start in (b"\n" + name.encode() for name in names):

@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 
 from proxy.events import Said
+from proxy.names import as_it_is
 from proxy.prefixes.caches import MODELS, Cache, replicas_of
 from proxy.prefixes.canon import Segment, render
 from proxy.prefixes.chains import LONGEST, Chain, Generations, root_of
@@ -43,7 +44,7 @@ class Audit:
         texts: Texts,
         cache: Cache,
         replicas: Iterable[Cache] = (),
-        known: Callable[[str], str] = lambda model: model,
+        known: Callable[[str], str] = as_it_is,
     ) -> None:
         """`replicas`: caches of the engines that serve the same models; this one's may be among them. `known`: the
         model that a client calls so, in a name that is the same for all spellings."""

@@ -32,7 +32,7 @@ FEW = 2_000.0
 APART = 0.02
 """The part of a cache's room by which it must be off before it is changed ..."""
 AT_ONCE = 1_000
-"""... and blocks by which it is, at most: to let go of one takes half a microsecond of the loop."""
+"""... and blocks by which it is, at most: they are let go of on the loop."""
 
 
 class Look(NamedTuple):

@@ -10,6 +10,7 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
+from proxy.names import as_it_is
 from proxy.records import NAME_CHARS, Prompt, RequestFacts, TokenCount, Usage
 from proxy.tokens.calibration import Calibration
 from proxy.tokens.exact import Question, question, read
@@ -55,11 +56,6 @@ def always(kind: str, facts: RequestFacts) -> bool:
 def never(kind: str, facts: RequestFacts) -> bool:
     """No engine is asked."""
     return False
-
-
-def as_it_is(model: str) -> str:
-    """Every name is a model of its own."""
-    return model
 
 
 def unheard(ids: bytes) -> None:
