@@ -28,6 +28,7 @@ from proxy.loading import load
 from proxy.messages import EngineState, Pulse
 from proxy.office import app, live, trends
 from proxy.office.findings import RULES
+from proxy.office.guard import Guard
 from proxy.prefixes.ledger import BINS
 from proxy.records import (
     PHASES,
@@ -245,6 +246,14 @@ def test_services_may_take_longer_to_stop_than_streams_to_drain() -> None:
     for file, key in (("compose.yaml", r"stop_grace_period: (\d+)s"), ("phasegate.service", r"TimeoutStopSec=(\d+)")):
         (given,) = re.findall(key, (ROOT / "deploy" / file).read_text("utf-8"))
         assert int(given) > drain_s
+
+
+def test_a_neighbour_in_the_compose_network_may_scrape_it_by_its_name() -> None:
+    text = (ROOT / "deploy" / "compose.yaml").read_text("utf-8")
+    (hosts,) = re.findall(r"PHASEGATE_ADMIN_HOSTS: (\S+)", text)
+    guard = Guard.of("0.0.0.0", "t0p", (hosts,))
+    assert f"\n  {hosts}:\n" in text
+    assert guard.check({"host": f"{hosts}:8801", "authorization": "Bearer t0p"}) is None
 
 
 def test_what_the_image_installs_is_pinned_with_hashes_and_from_nowhere_in_particular() -> None:
