@@ -96,21 +96,19 @@ class Scraper:
         return self._seen(engine).figures.inside
 
     def details(self, engine: str) -> dict[str, Any]:
-        """What `/api/engines` shows of an engine beside what the data process sees: what it said lately, and its means;
-        empty before the first look."""
+        """What `/api/engines` shows of an engine beside what the data process sees: what it said lately, and its means.
+        The keys are the same for every engine; what it does not say is None."""
         windows, now = self._seen(engine).windows, self.inside(engine)
         shown = {name: value for name, value in asdict(now).items() if value is not None}
         gauges = {name: shown.pop(name, None) for name in ("running", "waiting", "kv_usage")}
-        details: dict[str, Any] = {}
-        if windows.latest is not None or any(value is not None for value in gauges.values()):
-            details["gauges"] = asdict(replace(windows.latest or NO_METRICS, **gauges))
-            del details["gauges"]["totals"]
-        if shown:
-            details["inside"] = shown
-        if windows.latest is not None:
-            means = {name: {**asdict(mean), "apart": mean.apart} for name, mean in windows.compared.items()}
-            details |= {"means": means, "findings": self.findings(engine)}
-        return details
+        said = asdict(replace(windows.latest or NO_METRICS, **gauges))
+        del said["totals"]
+        return {
+            "gauges": said,
+            "inside": shown,
+            "means": {name: {**asdict(mean), "apart": mean.apart} for name, mean in windows.compared.items()},
+            "findings": self.findings(engine),
+        }
 
     def findings(self, engine: str) -> list[str]:
         """`means_apart.NAME` for each mean that differs, and `cache_contradicted`."""
