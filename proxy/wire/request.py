@@ -3,6 +3,7 @@
 import zlib
 from typing import Any
 
+from proxy.crowds import crowd
 from proxy.records import RELOADING, RequestFacts
 from proxy.wire.ambiguity import doubled, respelt, rivals
 from proxy.wire.decoding import Unreadable, loads
@@ -80,7 +81,7 @@ def _plain(found: RequestFacts, content_type: str, body: bytes) -> bytes:
     if found.dialect == "passthrough" and media_type(content_type).startswith("multipart/"):
         raise Unreadable("it is a form")
     plain = _inflated(body)
-    if len(plain) > VALUES_LIMIT and plain.count(b",") > VALUES_LIMIT:
+    if len(plain) > VALUES_LIMIT and crowd(plain, 1) > VALUES_LIMIT:
         raise Unreadable(f"it has more than {VALUES_LIMIT:,} values")
     return plain
 

@@ -313,6 +313,8 @@ def test_no_bytes_raise(body):
     assert read_facts(Route("openai", "chat", "inference"), "", body, closely=True).dialect == "openai"
 
 
-def test_a_body_of_more_values_than_any_prompt_is_not_read():
-    body = b'{"model":"m","x":[' + b"0," * VALUES_LIMIT + b"0]}"
+@pytest.mark.parametrize("value", [b"0", b"[" * 100 + b"]" * 100, b'{"a":' * 100 + b"0" + b"}" * 100])
+def test_a_body_of_more_values_than_any_prompt_is_not_read(value):
+    each = value.count(b"[") + value.count(b"{") + 1
+    body = b'{"model":"m","x":[' + (value + b",") * (VALUES_LIMIT // each + 1) + b"0]}"
     assert facts(CHAT, body) == unread("openai", "chat", "it has more than 1,000,000 values")
