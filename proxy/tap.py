@@ -167,14 +167,15 @@ class Tap:
 
     def _looks(self) -> Iterator[bool]:
         """Looks at what waits; True where a slice is over."""
-        held, self._held, self._room = self._held, [], HELD_BYTES
         spent = 0
-        for at in range(0, len(held), ROW):
-            for work in self._work_of(held[at : at + ROW]):
-                spent += work
-                if spent > SLICE:
-                    yield True
-                    spent = 0
+        while self._held:  # and what has come meanwhile
+            held, self._held, self._room = self._held, [], HELD_BYTES
+            for at in range(0, len(held), ROW):
+                for work in self._work_of(held[at : at + ROW]):
+                    spent += work
+                    if spent > SLICE:
+                        yield True
+                        spent = 0
 
     def _work_of(self, row: list[tuple[int, bytes | None]]) -> Iterator[int]:
         """Looks at some reads; yields how much work that is as it goes."""

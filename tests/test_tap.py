@@ -318,3 +318,16 @@ def test_a_record_is_the_same_whether_reads_are_held_or_not(
         return recorder.end(2_000), heard, it.complete, it.blind
 
     assert told(hold) == told(1)
+
+
+def test_what_comes_while_a_tap_is_behind_is_looked_at_too() -> None:
+    it, recorder, _ = tap()
+    it.feed(10, b'"a"\n' * 4_000)
+    assert it.behind
+    it.feed(12, b'"c"\n')
+    it.feed(13, b'"end"\n')
+    it.close(14)
+    assert not it.complete
+    it.catch_up()
+    assert (it.complete, it.behind, it.blind) == (True, False, None)
+    assert recorder.end(20).token_events == 4_001
