@@ -13,7 +13,7 @@ from typing import Any
 from proxy.admission.ask import Ask, ask
 from proxy.admission.hold import Hold, Now
 from proxy.admission.limits import Limits, Weighed
-from proxy.admission.permit import ADMITTED, Permit, free, spent
+from proxy.admission.permit import ADMITTED, UNSERVED, Permit, free, spent
 from proxy.admission.quota import ratelimit_headers
 from proxy.admission.refusals import Denial
 from proxy.admission.rules import Rule
@@ -68,9 +68,9 @@ class Waiter:
         if not self.turn.done():  # its client leaves, or its time is over, in this very turn of the loop: it will see
             self.turn.set_result(None)
 
-    def give(self, now_ns: int) -> None:
-        """Give them back."""
-        held_ns = now_ns - (self.taken_ns or now_ns)
+    def give(self, now_ns: int, *, served: bool) -> None:
+        """Give them back, `served` or not."""
+        held_ns = now_ns - self.taken_ns if served and self.taken_ns is not None else None
         slots, self.slots, self.taken_ns = self.slots, [], None
         for slot in slots:
             slot.give(held_ns)
@@ -176,7 +176,7 @@ class Door:
                 raise self._refusal(denial, self._clock.now_ns() - start) from None
         except asyncio.CancelledError:
             self.limits.note(AdmissionVerdict("queued", "disconnected", mode="enforce"))
-            self._give(waiter)
+            self._give(waiter, served=False)
             raise
         return Denial(rule, "max_concurrency", slots.limit, 1)
 
@@ -196,17 +196,17 @@ class Door:
             _no_longer_waits(waiter)
             waiter.take(self._clock.now_ns())
 
-    def _give(self, waiter: Waiter) -> None:
+    def _give(self, waiter: Waiter, *, served: bool) -> None:
         """The waiter's slots, if it has any, are free again, for the next in line."""
         if waiter.taken_ns is not None:
-            waiter.give(self._clock.now_ns())
+            waiter.give(self._clock.now_ns(), served=served)
             self._serve()
 
     # --- the end ---
 
     def _end(self, hold: Hold, waiter: Waiter, how: str, usage: Usage | None, written: int) -> None:
         hold.settle(spent(self._now(), hold.n, how, usage, written))
-        self._give(waiter)
+        self._give(waiter, served=how not in UNSERVED)
 
     def _refusal(self, denial: Denial, waited_ns: int = 0) -> Exception:
         self.limits.note(denial.verdict(waited_ns))

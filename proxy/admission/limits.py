@@ -31,6 +31,9 @@ UNLIMITED = 2**31
 LOOKED_AT, SHOWN = 300, 100
 """Counters of each sort that a snapshot looks at, and counters in it: the fullest first. It is taken every second."""
 
+RESTORED = 65_536
+"""Budgets that are read from a file at most, whatever is in it."""
+
 KEY_LENGTH = 1_024
 """Characters of a part of a key that is read from a file: names of models are shorter, the rest is configured."""
 
@@ -186,7 +189,7 @@ class Limits:
             budget.restore(one)
         except ValueError:
             return False
-        if limit is not None and not self._budgets.full:
+        if limit is not None and len(self._budgets) < RESTORED:
             self._budgets.keep(key, key, lambda: budget)
         return True
 

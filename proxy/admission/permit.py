@@ -8,6 +8,9 @@ from proxy.records import AdmissionVerdict, Usage
 
 End = Callable[[str, Usage | None, int], None]
 
+UNSERVED = ("withdrawn", "rejected")
+"""How a request ends on which the engine did not work: it says nothing about how long others take."""
+
 ADMITTED = AdmissionVerdict()
 """No rule has anything to say."""
 

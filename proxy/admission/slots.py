@@ -33,10 +33,11 @@ class Slots:
         """Take one, free or not: a limit that was lowered, or only observes, is overrun."""
         self.taken += 1
 
-    def give(self, held_ns: int) -> None:
-        """Give back one that was held so long."""
+    def give(self, held_ns: int | None) -> None:
+        """Give back one that was held so long. None: for nothing, which tells nothing about the next."""
         self.taken -= 1
-        self._held_ns += NEWEST * (held_ns - self._held_ns)
+        if held_ns is not None:
+            self._held_ns += NEWEST * (held_ns - self._held_ns)
 
     def wait_ns(self) -> int:
         """How long a new one would wait, as far as the last ones tell: its turn comes when all before it had theirs."""

@@ -9,7 +9,7 @@ from proxy.admission.ask import OTHERS, Ask
 from proxy.admission.counters import COUNTERS
 from proxy.admission.gcra import PERIOD_NS
 from proxy.admission.hold import Hold, Now, Spent
-from proxy.admission.limits import SHOWN, UNLIMITED, Limits, Weighed
+from proxy.admission.limits import RESTORED, SHOWN, UNLIMITED, Limits, Weighed
 from proxy.admission.quota import Quota
 from proxy.admission.rules import Rule
 from proxy.records import AdmissionVerdict
@@ -275,11 +275,21 @@ def test_odd_things_are_left_out_and_counted_and_the_rest_is_taken_up() -> None:
     assert [limits.restore(odd) for odd in (5, None, [], {"budgets": None}, {"budgets": {}})] == [1] * 5
 
 
-def test_no_more_is_taken_up_than_there_is_room_for() -> None:
+def test_a_file_of_any_length_fills_no_memory() -> None:
     limits = Limits([Rule("r", per=("model",), tokens_per_hour=1_000)])
-    kept = [{"key": ["tokens_per_hour", "r", f"m{n}"], "window": 10, "used": 1} for n in range(COUNTERS + 9)]
+    kept = [{"key": ["tokens_per_hour", "r", f"m{n}"], "window": 10, "used": 1} for n in range(RESTORED + 9)]
     assert limits.restore({"budgets": kept}) == 0
-    assert len(limits.to_dict()["budgets"]) == COUNTERS
+    assert len(limits.to_dict()["budgets"]) == RESTORED
+
+
+def test_every_tenant_s_budget_is_there_after_a_restart() -> None:
+    rules = [Rule("r", per=("tenant",), tokens_per_hour=1_000)]
+    asks = [ASK._replace(tenant=f"t{n}") for n in range(2 * COUNTERS)]
+    limits, again = Limits(rules), Limits(rules)
+    for asked in asks:
+        limits.take(limits.weigh(asked, START), asked, START).settle(Spent(START, 1, 900, 1_000))
+    again.restore(json.loads(json.dumps(limits.to_dict())))
+    assert {refusal(again, asked) for asked in asks} == {"r.tokens_per_hour"}
 
 
 def test_a_body_is_looked_at_closely_where_a_rule_judges_it() -> None:

@@ -28,3 +28,12 @@ def test_the_wait_is_guessed_from_how_long_others_took_and_who_is_ahead() -> Non
     slots.give(10 * START_NS)
     assert slots.free
     assert slots.wait_ns() > 0
+
+
+def test_who_held_one_for_nothing_says_nothing_of_the_wait() -> None:
+    slots = Slots(1)
+    for held_ns in (20 * START_NS, *[None] * 40):
+        slots.take()
+        slots.give(held_ns)
+    slots.take()
+    assert slots.wait_ns() > 4 * START_NS
