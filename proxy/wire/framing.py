@@ -28,6 +28,9 @@ BITE = 2 * 1024
 """Bytes of a stream that are cut at a time: they may be a thousand frames."""
 WHOLE_BITE = 64 * 1024
 """Bytes of a body that is no stream: they are kept, and that is all."""
+WHOLE_LIMIT = 1024 * 1024
+"""Bytes of a body that is read as a whole, in one go of some milliseconds: an answer that repeats a prompt of 131,072
+token ids. What is longer is embeddings and log-probabilities, and its figures stand at its ends."""
 
 
 class Framing(Protocol):
@@ -201,11 +204,13 @@ class Whole:
 
     bite = WHOLE_BITE
 
-    # State: the pieces so far and their size, the ends of a body over the limit, and whether nothing of it was read.
-    __slots__ = ("_ends", "_limit", "_pieces", "_size", "overflowed")
+    # State: the pieces so far, their size and the room for them, the ends of a body over that, and whether nothing of
+    # it was read.
+    __slots__ = ("_ends", "_limit", "_pieces", "_room", "_size", "overflowed")
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
+        self._room = min(limit, WHOLE_LIMIT)
         self._pieces: list[bytes] = []
         self._size = 0
         self._ends: Ends | None = None
@@ -214,7 +219,9 @@ class Whole:
     def feed(self, data: bytes) -> list[Frame]:
         """Nothing yet."""
         self._size += len(data)
-        if self._size <= self._limit:
+        if self._room < self._size <= self._limit and _disguised(b"".join(self._pieces), self._limit):
+            self._room = self._limit
+        if self._size <= self._room:
             self._pieces.append(data)
             return []
         ends = self._ends = self._ends or Ends()

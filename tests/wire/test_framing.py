@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.events import Frame
-from proxy.wire.framing import Framing, Ndjson, Sse, Whole, framing_for, streams
+from proxy.wire.framing import WHOLE_LIMIT, Framing, Ndjson, Sse, Whole, framing_for, streams
 
 LIMIT = 1 << 20
 
@@ -198,6 +198,26 @@ def test_of_a_whole_body_of_very_many_objects_the_two_ends_are_read():
     nothing.feed(b"[" + b"{}," * 20_000 + b"{}]")
     assert closed(nothing) == []
     assert nothing.overflowed
+
+
+def test_of_a_whole_body_that_is_long_the_two_ends_are_read():
+    framing = Whole(8 * WHOLE_LIMIT)
+    framing.feed(b'{"object":"list","data":[')
+    for _ in range(2 * WHOLE_LIMIT // 100_000):
+        framing.feed(b"0.25," * 20_000)
+    framing.feed(b'0],"usage":{"prompt_tokens":3}}')
+    (frame,) = closed(framing)
+    assert json.loads(frame.data) == {"object": "list", "usage": {"prompt_tokens": 3}}
+    assert not framing.overflowed
+
+
+@pytest.mark.parametrize("event", [b"data: {}\n\n", b'{"a": 1}\n'])
+def test_a_stream_that_is_called_something_else_may_be_longer(event):
+    framing = Whole(8 * WHOLE_LIMIT)
+    count = 2 * WHOLE_LIMIT // len(event)
+    for _ in range(count // 1_000):
+        framing.feed(event * 1_000)
+    assert sum(map(len, framing.close())) == count // 1_000 * 1_000
 
 
 def test_a_long_stream_that_is_called_something_else_is_cut_in_bites():
