@@ -11,7 +11,7 @@ from proxy.wire.decoding import Unreadable, loads_short
 
 def asks(kind: str, facts: RequestFacts) -> bool:
     """Usage of this request comes on demand, and asking an engine of this kind changes nothing else."""
-    if facts.route != "inference" or facts.dialect != "openai" or facts.stream is not True:
+    if facts.route != "inference" or facts.dialect != "openai" or facts.stream is not True or facts.asks_usage:
         return False
     if kind == "llamacpp" or facts.kind not in ("chat", "completion"):
         return False

@@ -26,6 +26,8 @@ def facts(body: bytes, path: str = "/v1/chat/completions") -> RequestFacts:
         ("llamacpp", "/v1/chat/completions", {"stream": True}, False),
         ("vllm", "/v1/chat/completions", {"stream": False}, False),
         ("vllm", "/v1/chat/completions", {}, False),
+        ("vllm", "/v1/chat/completions", {"stream": True, "stream_options": {"include_usage": True}}, False),
+        ("vllm", "/v1/chat/completions", {"stream": True, "stream_options": {"include_usage": False}}, True),
         ("vllm", "/v1/embeddings", {"stream": True}, False),
         ("vllm", "/v1/responses", {"stream": True}, False),
         ("ollama", "/api/chat", {"stream": True}, False),
