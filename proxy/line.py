@@ -224,6 +224,7 @@ class Line(asyncio.Protocol):
             if not taker(chunk):
                 self._pieces, self._size = [chunk], len(chunk)
         except Exception as bug:  # we are called by the connection: it is for the reader
+            self._over = False  # its bytes are lost: no reader may take this for the end
             self.fail(bug)
 
     def _taken(self) -> bytes:

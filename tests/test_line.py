@@ -286,9 +286,10 @@ def test_a_taker_is_asked_of_its_own_answer_alone() -> None:
     asyncio.run(main())
 
 
-def test_a_takers_bug_is_for_its_reader_and_the_connection_goes_on_to_its_end() -> None:
+@pytest.mark.parametrize("length", [1, 2])
+def test_a_takers_bug_is_for_its_reader_and_the_connection_goes_on_to_its_end(length: int) -> None:
     async def main() -> None:
-        line = begun(2)
+        line = begun(length)
         line.hand_to(lambda data: bool(1 // 0))
         reading = asyncio.ensure_future(line.read())
         await asyncio.sleep(0)
