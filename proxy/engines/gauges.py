@@ -16,6 +16,8 @@ KINDS = frozenset({"vllm", "sglang", "llamacpp", "openai"})
 _SAMPLE = re.compile(r'^([a-zA-Z_:][a-zA-Z0-9_:]*)(\{(?:[^"}]|"(?:[^"\\]|\\.)*")*\})?[ \t]+(\S+)')
 _LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)\s*=\s*"((?:[^"\\]|\\.)*)"')
 
+_WHOLE = re.compile(r"[0-9]{1,18}")
+
 ALIASES: dict[str, tuple[tuple[str, ...], ...]] = {
     "running": (("vllm:num_requests_running",), ("sglang:num_running_reqs",), ("llamacpp:requests_processing",)),
     "waiting": (("vllm:num_requests_waiting",), ("sglang:num_queue_reqs",), ("llamacpp:requests_deferred",)),
@@ -159,4 +161,4 @@ def _total(samples: Samples, names: Sequence[str]) -> Total | None:
 
 
 def _whole(text: str | None) -> int | None:
-    return int(text) if text is not None and text.isascii() and text.isdigit() else None
+    return int(text) if text is not None and _WHOLE.fullmatch(text) else None

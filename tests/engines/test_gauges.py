@@ -115,5 +115,13 @@ def test_any_text_can_be_read(text: str) -> None:
     read(f"vllm:num_requests_running{{{text}}} 1")
 
 
+def test_a_number_of_any_length_can_be_read() -> None:
+    said = "9" * 5_000
+    page = (
+        f'vllm:cache_config_info{{block_size="{said}",num_gpu_blocks="{said}"}} 1\nvllm:num_requests_running {said}\n'
+    )
+    assert read(page).block_size is None
+
+
 def test_every_alias_is_a_field() -> None:
     assert set(ALIASES) < set(Gauges.__slots__)
