@@ -20,7 +20,7 @@ Layers. A line may import the lines above it. Before the bar stand modules, whic
 behind it families, each of which uses, in its own line, itself alone: families meet through records.
 
     vocabulary  claims clock crowds errors events flaws grammar inflating messages names plain records transitions
-    cores       config declared gaps headers lists tap timeline | admission attribution engines prefixes sim tokens wire
+    cores       config declared gaps headers tap timeline | admission attribution engines prefixes sim tokens wire
     files       assembling loading memory policy
     shells      client counting guard head idle interpreter line pulse reading relay transport | exporters
     office      | office

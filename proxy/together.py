@@ -6,10 +6,10 @@ from collections.abc import Sequence
 import httpx
 
 from proxy.config import Upstream
+from proxy.engines.lists import merge
 from proxy.errors import EngineUnreachable
 from proxy.fleet import Engine, Sent
 from proxy.headers import KEYS, REQUEST_ID, Pair
-from proxy.lists import merge
 from proxy.relay import Answer, Body
 
 ASKING = (REQUEST_ID, b"origin")

@@ -5,8 +5,10 @@ llama.cpp's `/v1/models` has both members. What two engines list under one name 
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
+
+from proxy.engines.values import members, parsed
 
 MEMBERS = {"data": "id", "models": "name"}
 """Member that holds a list -> what names its entries."""
@@ -17,8 +19,7 @@ def merge(bodies: Iterable[bytes]) -> bytes:
     whole: dict[str, Any] = {}
     seen: set[tuple[str, object]] = set()
     for body in bodies:
-        answer = _object(body)
-        for member, value in answer.items():
+        for member, value in members(parsed(body)).items():
             if member not in MEMBERS:
                 whole.setdefault(member, value)
             elif isinstance(value, list):
@@ -32,11 +33,3 @@ def _new(member: str, entries: list[Any], seen: set[tuple[str, object]]) -> Iter
         if isinstance(name, str) and (member, name) not in seen:
             seen.add((member, name))
             yield entry
-
-
-def _object(body: bytes) -> Mapping[str, Any]:
-    try:
-        answer = json.loads(body)
-    except (ValueError, RecursionError):
-        return {}
-    return answer if isinstance(answer, dict) else {}

@@ -1,6 +1,8 @@
 import json
 
-from proxy.lists import merge
+import pytest
+
+from proxy.engines.lists import merge
 
 
 def merged(*answers: object) -> object:
@@ -35,5 +37,6 @@ def test_what_one_engine_says_of_the_whole_list_is_kept_from_the_first() -> None
     assert merged() == {}
 
 
-def test_a_list_that_is_too_deep_to_read_is_left_out() -> None:
-    assert merge([b"[" * 100_000, b'{"data":[{"id":"a"}]}']) == b'{"data":[{"id":"a"}]}'
+@pytest.mark.parametrize("long", [b"[" * 100_000, b'{"data":[' + b"[]," * 100_000 + b"[]]}"], ids=["deep", "crowded"])
+def test_a_list_that_takes_too_long_to_read_is_left_out(long: bytes) -> None:
+    assert merge([long, b'{"data":[{"id":"a"}]}']) == b'{"data":[{"id":"a"}]}'
