@@ -141,9 +141,10 @@ class Exchange:
         await self._weigh(engine, body)
         permit = await self._enter(engine)
         request = await self._rooms.prepare(engine, self.facts, self.client, self.id, body, permit)
-        answer, request = await self._dispatch(engine, request)
+        answer, asked = await self._dispatch(engine, request)
+        del body, request  # an answer takes minutes
         try:
-            return await self._pass_on(engine, permit, answer, request)
+            return await self._pass_on(engine, permit, answer, asked)
         except EngineFailed:
             engine.on_trouble()  # an engine that died in the middle of an answer may come back as another
             raise
@@ -212,8 +213,8 @@ class Exchange:
             self._expect(engine)  # others were served meanwhile: the cache is another one
         return permit
 
-    async def _dispatch(self, engine: Engine, request: Request) -> tuple[Answer, Request]:
-        """The answer, and the request that it answers."""
+    async def _dispatch(self, engine: Engine, request: Request) -> tuple[Answer, Sequence[str]]:
+        """The answer, and what was asked for in it beside the client."""
         limits = self._rooms.timeouts(self.facts)
         self.guard.first_byte(limits.first_byte_s)
         self.guard.total(limits.total_s)
@@ -225,15 +226,15 @@ class Exchange:
             engine.bears_splice = answer.status >= 400  # else it was the splice that it could not bear
         self.guard.head()
         self.guard.idle(limits.idle_s)
-        return answer, request
+        return answer, request.asked
 
     async def _call(self, engine: Engine, headers: Headers, body: Body, connect_s: float) -> Answer:
         sent = partial(self._sent, engine)
         return await engine.call(self.client.method, self.client.target, headers, body, connect_s, sent)
 
-    async def _pass_on(self, engine: Engine, permit: Permit, answer: Answer, request: Request) -> Outcome:
+    async def _pass_on(self, engine: Engine, permit: Permit, answer: Answer, asked: Sequence[str]) -> Outcome:
         recorder, now = self.recorder, self._clock.now_ns
-        passage = self._rooms.tap(answer, request, self.facts, recorder, self._hearing)
+        passage = self._rooms.tap(answer, asked, self.facts, recorder, self._hearing)
         self._tap = passage.tap
         recorder.head(now(), answer.status, passage.streamed)
         headers = self._rooms.reply(answer, passage, recorder, self.id, self._quota())

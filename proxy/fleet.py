@@ -15,7 +15,7 @@ from proxy.config import Upstream
 from proxy.engines.fingerprint import LOADS, Answers, Fingerprint
 from proxy.engines.inflight import InFlight
 from proxy.engines.runners import Runners
-from proxy.errors import EngineUnreachable, ProxyError, UnknownModel
+from proxy.errors import ConnectTimeout, EngineFailed, EngineUnreachable, ProxyError, UnknownModel
 from proxy.headers import Pair
 from proxy.names import as_it_is, serves, takes
 from proxy.parts import Audit, Desk, Door
@@ -100,9 +100,9 @@ class Engine:
             answer = await self.relay.call(
                 self.url, method, target, headers, body, connect_timeout_s=connect_s or None, sent=sent
             )
-        except ProxyError as error:
-            if isinstance(error, EngineUnreachable):
-                self._heard(answers=False)  # at once: until somebody has looked, a burst would run into it
+        except EngineFailed as error:
+            if isinstance(error, EngineUnreachable):  # at once: until somebody has looked, a burst would run into it
+                self._heard(answers=False, gone=not isinstance(error, ConnectTimeout))
             self.on_trouble()
             raise
         if method == "POST" and (answer.status < 500 or (answer.status == LOADS and self.kind == "llamacpp")):
@@ -137,6 +137,7 @@ class Engine:
         `shape`: None where it did not say it now; `began_s`: when its process began, by its own clock, if it says so.
         """
         if fingerprint.answers:
+            self._gone = self._gone and (began_s is None or began_s != self._began_s)  # else it was out of reach
             self._found(fingerprint, shape, began_s)
         self._heard(answers=fingerprint.answers)
 
@@ -159,11 +160,12 @@ class Engine:
             self._shape = shape
             self.on_change(self)
 
-    def _heard(self, *, answers: bool) -> None:
-        """It answers, or does not. One that was gone, and is back, was started anew: in its cache there is nothing."""
+    def _heard(self, *, answers: bool, gone: bool = True) -> None:
+        """It answers, or does not. One that was gone, and is back, was started anew: in its cache there is nothing.
+        `gone`: whether not to answer means that; of a connection that takes too long the network may be the reason."""
         if answers and self._gone:
             self._anew()
-        self.answers, self._gone = answers, not answers
+        self.answers, self._gone = answers, not answers and (gone or self._gone)
 
     def _anew(self) -> None:
         self._gone, self._began_s = False, None

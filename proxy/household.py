@@ -108,18 +108,18 @@ class Household:
         return await self._auditing.acquaint(engine, facts.prompt, spelling)
 
     def _tap(
-        self, answer: Answer, request: Request, facts: RequestFacts, recorder: Recorder, hearing: Hearing
+        self, answer: Answer, asked: Sequence[str], facts: RequestFacts, recorder: Recorder, hearing: Hearing
     ) -> Passage:
         content_type = _header(answer.headers, b"content-type")
         framing = framing_for(content_type, self._event_limit)
         reader = reader_for(facts, content_type, answer.status)
-        if "token_ids" in request.asked:
+        if "token_ids" in asked:
             reader = PromptIds(reader, hearing.spell)
         encoding = _header(answer.headers, b"content-encoding")
         hear = hearing.hear if facts.prompt is not None else None
         hold = 1 if self._editing.timing else HELD_READS  # what a stream's end tells its client must be known by then
         tap = Tap(recorder, framing, reader, encoding, hear, hold=hold, texts=texts_of(framing, reader))
-        edit = self._editing.filter(request.asked, answer.status, content_type, encoding, facts, recorder)
+        edit = self._editing.filter(asked, answer.status, content_type, encoding, facts, recorder)
         return Passage(tap, streams(content_type), edit)
 
     def _reply(self, answer: Answer, passage: Passage, recorder: Recorder, id: str, quota: Headers) -> Headers:

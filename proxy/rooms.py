@@ -66,9 +66,9 @@ class Rooms:
     acquaint: Callable[[Engine, RequestFacts, Hearing], Awaitable[Sequence[int] | None]]
     """Work on a long prompt that must not hold the loop. The prompt in the engine's own tokens; empty: not known;
     None: its reuse cannot be predicted."""
-    tap: Callable[[Answer, Request, RequestFacts, Recorder, Hearing], Passage]
-    """The observer of an answer, which hands on what the answer says, whether the answer is a stream, and what edits
-    it."""
+    tap: Callable[[Answer, Sequence[str], RequestFacts, Recorder, Hearing], Passage]
+    """The observer of an answer to a request that asked for these things beside the client, which hands on what the
+    answer says, whether the answer is a stream, and what edits it."""
     reply: Callable[[Answer, Passage, Recorder, str, Headers], Headers]
     """The answer's headers, as the client gets them; the last are what a limited tenant is told."""
     refuse: Callable[[ProxyError, RequestFacts, Client, str, Headers], tuple[int, Headers, bytes]]

@@ -3,7 +3,7 @@
 import asyncio
 import gc
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -75,6 +75,20 @@ def test_a_client_that_leaves_while_its_body_streams_ends_the_call() -> None:
     house, _ = asked(OK, request)
     assert house.records[0].outcome is Outcome.CLIENT_GONE
     assert house.leftovers() == []
+
+
+def test_a_client_that_leaves_its_upload_says_nothing_of_the_engine() -> None:
+    async def main(loop: VirtualLoop) -> list[int]:
+        house, told = House(loop, OK), []
+        (engine,) = house.app.fleet.engines
+        engine.on_trouble = lambda: told.append(1)
+        headers = (("content-type", "multipart/form-data; boundary=x"), ("transfer-encoding", "chunked"))
+        upload = Request("POST", "/v1/audio/transcriptions", headers, ((0, b"--x\r\n"), (300 * MS, b"a")), 100 * MS)
+        await house.ask(upload)
+        assert house.records[0].outcome is Outcome.CLIENT_GONE
+        return told
+
+    assert run(main) == []
 
 
 def test_a_client_that_leaves_after_its_body_streamed_ends_the_call() -> None:
@@ -440,6 +454,35 @@ def test_an_engine_that_breaks_off_is_looked_at_again(ending: Any, troubles: int
         return len(told)
 
     assert run(main) == troubles
+
+
+def test_a_body_is_not_held_while_its_answer_streams() -> None:
+    picture = "data:image/png;base64," + "A" * 1_000_000
+    content = [{"type": "image_url", "image_url": {"url": picture}}]
+    body = json.dumps({"model": "m", "stream": True, "messages": [{"role": "user", "content": content}]}).encode()
+
+    async def main(loop: VirtualLoop) -> set[str]:
+        script = stream((100, chunk("a")), (60_000, chunk(finish="stop")), (60_001, DONE))
+        house = House(loop, script, ask_usage=True)
+        asking = asyncio.ensure_future(house.ask(simple_request(body)))
+        await asyncio.sleep(10)
+        held = {name for task in asyncio.all_tasks() for name in _held(task.get_coro(), len(body))}
+        await asking
+        assert house.engine.calls[0].asks_usage
+        return held
+
+    assert run(main) == set()
+
+
+def _held(coroutine: Any, size: int) -> Iterator[str]:
+    """Names under which functions that are under way hold so many bytes."""
+    while frame := getattr(coroutine, "cr_frame", None):
+        if "/proxy/" in frame.f_code.co_filename:
+            for name, value in frame.f_locals.items():
+                each = value if isinstance(value, tuple) else (value,)
+                if any(isinstance(part, bytes) and len(part) >= size for part in each):
+                    yield f"{frame.f_code.co_name}: {name}"
+        coroutine = coroutine.cr_await
 
 
 def test_an_answer_that_cannot_be_read_along_is_passed_on_and_said_so() -> None:

@@ -293,13 +293,14 @@ def test_an_engine_that_was_gone_or_is_another_process_begins_an_epoch() -> None
         epochs = []
         for fingerprint, began_s in (
             (VLLM, None), (VLLM, 5.0), (VLLM, 5.0), (VLLM, 9.0), (VLLM, None), (VLLM, 9.0),
-            (Fingerprint(), None), (Fingerprint(), None), (VLLM, 9.0), (VLLM, 9.0),
+            (Fingerprint(), None), (Fingerprint(), None), (VLLM, 9.0),
+            (Fingerprint(), None), (VLLM, 12.0), (Fingerprint(), None), (VLLM, None), (VLLM, 12.0),
         ):  # fmt: skip
             engine.seen(fingerprint, began_s=began_s)
             epochs.append(engine.epoch)
         return epochs
 
-    assert run(main) == [1, 1, 1, 2, 2, 2, 2, 2, 3, 3]
+    assert run(main) == [1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 3, 3, 4, 4]
 
 
 def test_the_kind_that_is_configured_is_believed() -> None:
@@ -347,6 +348,22 @@ def test_an_exchange_tells_whether_its_engine_answers() -> None:
         return troubles
 
     assert run(main) == ["one", "one"], "it is looked at when it goes, and when it is back"
+
+
+@pytest.mark.parametrize(("ending", "epochs"), [("refuse", 2), ("unroutable", 1)])
+def test_one_that_refuses_is_another_process_when_it_is_back_and_one_out_of_reach_need_not_be(
+    ending: Any, epochs: int
+) -> None:
+    async def main(loop: VirtualLoop) -> int:
+        house, engine = alone(loop, Script(ending=ending))
+        engine.seen(Fingerprint("ollama", "0.14.0", answers=True))
+        await house.ask(simple_request(b"{}"))
+        assert engine.answers is False
+        engine.seen(Fingerprint("ollama", "0.14.0", answers=True))
+        assert engine.answers
+        return engine.epoch
+
+    assert run(main) == epochs
 
 
 @pytest.mark.parametrize(
