@@ -154,7 +154,8 @@ class Prefixes(Section, frozen=True):
     key_file: str = ""
     """File with the key of all hashes, made if it is missing; empty: a new key for each process."""
     exact_ids: bool = False
-    """Audit in vLLM's own token ids: asked for before each request, at the cost of a round trip, and with it."""
+    """Audit in vLLM's own token ids: fetched from `/tokenize` before each request (a round trip more), and asked for in
+    the request."""
 
 
 class Tenants(Section, frozen=True):
@@ -194,7 +195,7 @@ class Limit(Section, frozen=True):
     """Count for each `engine`, `model` or `tenant` by itself; empty: one counter for all. Models that the engine does
     not list share one."""
     max_prompt_tokens: int | None = None
-    """Longest prompt. Nothing inside the count's error is refused; a body that engines may read differently is (no
+    """Longest prompt. Prompts within the count's error pass; bodies that engines may read differently are refused (no
     JSON, `Messages`, a name twice, a template of its own)."""
     max_output_tokens: int | None = None
     """Longest output that may be asked for, by each choice. A body that sets no limit which the engine heeds (none, 0,
