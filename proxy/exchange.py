@@ -28,7 +28,7 @@ from proxy.records import (
     TokenCount,
 )
 from proxy.relay import Answer, Body
-from proxy.rooms import Request, Rooms
+from proxy.rooms import Ended, Request, Rooms
 from proxy.tap import FAULTS, Hearing, Tap
 from proxy.timeline import Recorder
 
@@ -298,10 +298,7 @@ class Exchange:
 
     def _end(self, outcome: Outcome, why: str | None) -> None:
         """The one record, and everybody who must hear of the end hears of it."""
-        self.guard.close()
-        watch, self._watch = self._watch, None  # it knows us: an exchange that is over is freed at once
-        if watch is not None:
-            watch.close()
+        self._close()
         now, recorder, engine, permit = self._clock.now_ns(), self.recorder, self._engine, self._permit
         if permit is None and self._refused is not None:
             recorder.admitted(now, self._refused.waited_ns)  # the wait was ours, whatever it ended in
@@ -316,9 +313,8 @@ class Exchange:
         usage, report, doubts = sift(self.facts, timeline, recorder.usage, recorder.report)
         if permit is not None:
             written = max(recorder.token_events, said.tokens)
-            how = permit_end(outcome, timeline, self.client.status)
             charge = charged(self.facts, usage, report, written, streamed=timeline.streamed)
-            permit.ended(how, charge, written)
+            permit.ended(permit_end(outcome, timeline, self.client.status), charge, written)
         finished = Finished(
             id=self.id,
             engine=engine.name if engine is not None else "",
@@ -336,7 +332,17 @@ class Exchange:
             error=why or None,
             findings=doubts if self._tap is None or self._tap.blind is None else ("not_observed", *doubts),
         )
-        self._rooms.leave(engine, self.key, self.facts, finished, said, rivals)
+        if engine is None:
+            self._rooms.send(finished)
+        else:
+            self._rooms.leave(Ended(engine, self.key, self.facts, finished, said, rivals))
+
+    def _close(self) -> None:
+        """Nobody is watched any more."""
+        self.guard.close()
+        watch, self._watch = self._watch, None  # it knows us: an exchange that is over is freed at once
+        if watch is not None:
+            watch.close()
 
 
 def _uncancel() -> None:

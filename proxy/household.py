@@ -62,6 +62,7 @@ class Household:
             tap=self._tap,
             reply=self._reply,
             refuse=_refuse,
+            send=parting.send,
             leave=parting.leave,
             fault=fault,
         )

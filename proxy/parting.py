@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
-from functools import partial
 from typing import Any
 
 from proxy.attribution.ladder import attribute
@@ -25,6 +24,7 @@ from proxy.records import (
     PrefixVerdict,
     RequestFacts,
 )
+from proxy.rooms import Ended
 from proxy.tap import FAULTS
 
 ASK_S = 2.0
@@ -41,7 +41,7 @@ class Parting:
         self, auditing: Auditing, send: Callable[[Message], None], fault: Callable[[str, BaseException], None]
     ) -> None:
         self._auditing = auditing
-        self._send = send
+        self.send = send
         self._fault = fault
         self._late: set[asyncio.Task[None]] = set()
 
@@ -50,59 +50,38 @@ class Parting:
         while self._late:  # one may leave another behind
             await asyncio.gather(*self._late)
 
-    def leave(
-        self,
-        engine: Engine | None,
-        key: str,
-        facts: RequestFacts,
-        finished: Finished,
-        said: Said,
-        rivals: frozenset[str],
-    ) -> None:
+    def leave(self, ended: Ended) -> None:
         """The one record leaves, and the rooms learn from it (`rooms.Rooms.leave`)."""
-        if engine is None:
-            self._send(finished)
-        elif finished.prefix is not None and (len(said.text) >= LONG or said.prompt):
-            settle = partial(self._settle, engine, key, facts, finished, said, rivals)
-            self._later(self._after_listening(engine, finished.id, said, settle))
+        said = ended.said
+        if ended.finished.prefix is not None and (len(said.text) >= LONG or said.prompt):
+            self._later(self._after_listening(ended))
         else:
-            self._settle(engine, key, facts, finished, said, rivals)
+            self._settle(ended)
 
-    async def _after_listening(
-        self, engine: Engine, id: str, said: Said, settle: Callable[[Sequence[int]], None]
-    ) -> None:
+    async def _after_listening(self, ended: Ended) -> None:
         """A long answer is tokenised off the loop first, and the prompt's own tokens are read."""
         spelt: Sequence[int] = ()
         try:
-            spelt = await self._auditing.overhear(engine, said)
+            spelt = await self._auditing.overhear(ended.engine, ended.said)
         except FAULTS as fault:
-            self._fault(id, fault)
+            self._fault(ended.finished.id, fault)
         finally:
-            settle(spelt)
+            self._settle(ended, spelt)
 
-    def _settle(
-        self,
-        engine: Engine,
-        key: str,
-        facts: RequestFacts,
-        finished: Finished,
-        said: Said,
-        rivals: frozenset[str],
-        spelt: Sequence[int] = (),
-    ) -> None:
+    def _settle(self, ended: Ended, spelt: Sequence[int] = ()) -> None:
+        finished = ended.finished
         try:
-            finished = self._learnt(engine, key, facts, finished, said, spelt)
+            finished = self._learnt(ended, spelt)
         except FAULTS as fault:
             self._fault(finished.id, fault)
-        if rivals and _may_have_swapped(finished):
-            self._later(self._after_a_look(engine, finished, rivals))
+        if ended.rivals and _may_have_swapped(finished):
+            self._later(self._after_a_look(ended.engine, finished, ended.rivals))
         else:
-            self._send(finished)
+            self.send(finished)
 
-    def _learnt(
-        self, engine: Engine, key: str, facts: RequestFacts, finished: Finished, said: Said, spelt: Sequence[int]
-    ) -> Finished:
+    def _learnt(self, ended: Ended, spelt: Sequence[int]) -> Finished:
         """The record with every prompt token in its bin."""
+        engine, key, facts, finished, said, _ = ended
         if finished.outcome is Outcome.COMPLETED and not _counts_fresh(finished.evidence):
             engine.desk.learn(facts, finished.counted, finished.usage)
         if engine.audit is None or facts.prompt is None:
@@ -131,7 +110,7 @@ class Parting:
             seen = PromptSeen(
                 id=finished.id, at_s=at_s, engine=engine.name, model=model, prompt=facts.prompt, answer=said.text
             )
-            self._send(seen)
+            self.send(seen)
 
     def _later(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(work)
@@ -146,7 +125,7 @@ class Parting:
                 swapped = engine.runners.had_to_go(rivals, resident(answer[2]))
                 finished = finished._replace(evidence=finished.evidence._replace(swapped=swapped))
         finally:
-            self._send(finished)
+            self.send(finished)
 
 
 def _loaded_s(finished: Finished) -> float | None:

@@ -47,6 +47,20 @@ class Passage(NamedTuple):
     filter: Filter | None
 
 
+class Ended(NamedTuple):
+    """An exchange that is over: its record, and what the rooms learn from beside it."""
+
+    engine: Engine
+    key: str
+    """By which the engine and its audit know the exchange."""
+    facts: RequestFacts
+    """With the prompt, which the record's do not hold."""
+    finished: Finished
+    said: Said
+    rivals: frozenset[str]
+    """Models that may have been pushed out of memory for it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Rooms:
     """What an exchange needs of the other rooms, as plain functions."""
@@ -73,8 +87,9 @@ class Rooms:
     """The answer's headers, as the client gets them; the last are what a limited tenant is told."""
     refuse: Callable[[ProxyError, RequestFacts, Client, str, Headers], tuple[int, Headers, bytes]]
     """Our own error in the caller's dialect."""
-    leave: Callable[[Engine | None, str, RequestFacts, Finished, Said, frozenset[str]], None]
-    """The one record leaves, and the rooms learn from it: with the exchange's key, what the answer said, and the models
-    that may have been pushed out of memory for it."""
+    send: Callable[[Finished], None]
+    """The one record of an exchange that chose no engine leaves."""
+    leave: Callable[[Ended], None]
+    """The one record of any other leaves, and the rooms learn from it."""
     fault: Callable[[str, BaseException], None]
     """Our own bug, for the log."""

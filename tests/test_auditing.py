@@ -62,8 +62,8 @@ def asked(
     async def main(loop: VirtualLoop) -> tuple[list[Finished], list[PromptSeen]]:
         house = one(loop, **settings)
         seen: list[Told] = []
-        send = house.app._parting._send
-        house.app._parting._send = lambda message: (seen.append(message), send(message))[-1]
+        send = house.app._parting.send
+        house.app._parting.send = lambda message: (seen.append(message), send(message))[-1]
         for _ in range(times):
             await house.ask(simple_request(body, path))
         return house.records, [message for message in seen if isinstance(message, PromptSeen)]
@@ -116,7 +116,7 @@ def test_a_model_has_one_cache_whichever_name_a_client_has_for_it(
     async def main(loop: VirtualLoop) -> list[Finished]:
         looks = serving({URL.removeprefix("http://"): pages})
         house = House(loop, WHOLE, looks=looks, upstream=[{"url": URL}])
-        house.app._parting._send = lambda message: (sent.append(message), house._told(message))[-1]
+        house.app._parting.send = lambda message: (sent.append(message), house._told(message))[-1]
         await house.app.lookout.look_at_all()
         for name in names:
             await house.ask(simple_request(json.dumps({**json.loads(LONG_PROMPT), "model": name}).encode()))

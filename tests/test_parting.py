@@ -3,9 +3,9 @@
 import asyncio
 
 from proxy.events import Said
-from proxy.fleet import Engine
 from proxy.parting import Parting
 from proxy.records import COLD_LOAD_NS, EngineReport, Evidence, Finished
+from proxy.rooms import Ended
 from tests.support.clock import VirtualLoop, run
 from tests.support.house import House
 from tests.support.records import finished
@@ -14,14 +14,13 @@ from tests.support.script import OK
 NOBODY: frozenset[str] = frozenset()
 
 
-def left(done: Finished, *, engine: bool = True, rivals: frozenset[str] = NOBODY) -> tuple[list[object], list[object]]:
+def left(done: Finished, rivals: frozenset[str] = NOBODY) -> tuple[list[object], list[object]]:
     """What has left at once, and what when all was known."""
 
     async def main(loop: VirtualLoop) -> tuple[list[object], list[object]]:
         house, out = House(loop, OK), list[object]()
-        ours: Engine | None = house.app.fleet.engines[0] if engine else None
         parting = Parting(house.app.auditing, out.append, lambda id, bug: out.append(bug))
-        parting.leave(ours, "1", done.facts, done, Said(), rivals)
+        parting.leave(Ended(house.app.fleet.engines[0], "1", done.facts, done, Said(), rivals))
         at_once = list(out)
         await asyncio.wait_for(parting.idle(), 60)
         return at_once, out
@@ -30,8 +29,7 @@ def left(done: Finished, *, engine: bool = True, rivals: frozenset[str] = NOBODY
 
 
 def test_a_record_that_waits_for_nothing_leaves_at_once() -> None:
-    for engine in (True, False):
-        assert left(finished(), engine=engine) == ([finished()], [finished()])
+    assert left(finished()) == ([finished()], [finished()])
 
 
 def test_a_long_load_beside_another_model_is_looked_at_first_and_the_record_leaves_whatever_is_seen() -> None:
