@@ -157,13 +157,13 @@ class DataApp:
         return Pulse(
             at_s=self.clock.wall_s(),
             in_flight=self.in_flight,
-            engines=tuple(_state(engine) for engine in self.fleet.engines),
+            engines=tuple(_state(engine) for engine in self.fleet.present),
             draining=self.draining,
             admission=json.dumps(self._admission()),
         )
 
     def _admission(self) -> dict[str, Any]:
-        counting = {engine.name: engine.desk.snapshot() for engine in self.fleet.engines}
+        counting = {engine.name: engine.desk.snapshot() for engine in self.fleet.present}
         return {**self.door.snapshot(), "counting": counting}
 
     # --- what is built once ---
@@ -197,7 +197,7 @@ def _tell(engine: Engine) -> None:
         if found.barred:
             log.warning("engine_wants_key", engine=engine.name, setting="upstream.api_key")
     else:
-        log.warning("engine_silent", engine=engine.name)
+        log.warning("engine_silent", engine=engine.name, reason=engine.complaint)
 
 
 def _fault(id: str, bug: BaseException) -> None:

@@ -53,9 +53,11 @@ class Engine:
         configured: bool = True,
         known: Callable[[str], str] = as_it_is,
     ) -> None:
-        """`known`: the model that a client calls so, in a name that is the same for all spellings."""
+        """`configured`: else it is only looked for. `known`: the model that a client calls so, in a name that is the
+        same for all spellings."""
         self.upstream = upstream
-        self.configured = configured
+        self.counts = configured
+        """It is one of ours, whether it answers or not: it is configured, or was found."""
         self.name = upstream.label
         self.url = httpx.URL(upstream.url)
         self.authority: bytes = self.url.netloc
@@ -71,6 +73,8 @@ class Engine:
         self._weighed: dict[str, str] = {}
         self.epoch = 0
         self.answers: bool | None = None
+        self.complaint = ""
+        """Why a look-up had no answer, the last time."""
         self._gone = False
         self.bears_splice = True
         self.on_trouble: Callable[[], None] = lambda: None
@@ -120,7 +124,8 @@ class Engine:
             key = [(b"authorization", b"Bearer " + self.key.encode())]
         try:
             return await self.relay.fetch(self.url, target, timeout_s, key, body)
-        except ProxyError:
+        except ProxyError as error:
+            self.complaint = str(error)
             return None
 
     @property
@@ -166,6 +171,7 @@ class Engine:
         if answers and self._gone:
             self._anew()
         self.answers, self._gone = answers, not answers and (gone or self._gone)
+        self.counts = self.counts or answers
 
     def _anew(self) -> None:
         self._gone, self._began_s = False, None
@@ -232,14 +238,9 @@ class Fleet:
 
     @property
     def present(self) -> Sequence[Engine]:
-        """The engines that count: those configured, and of those only looked for the ones that answer."""
-        found = [engine for engine in self.engines if engine.configured or engine.answers]
-        return found or self.engines
-
-    @property
-    def answers(self) -> bool:
-        """Some engine answers."""
-        return any(engine.answers for engine in self.engines)
+        """The engines that count: those configured, and of those only looked for the ones that ever answered. One that
+        is gone is not forgotten: its requests are no other engine's."""
+        return [engine for engine in self.engines if engine.counts] or self.engines
 
     async def choose(self, facts: RequestFacts) -> Engine:
         """The engine for this request: by model, then one that answers, then fewest in flight, then in turn.
@@ -279,7 +280,7 @@ class Fleet:
         silent = [engine.name for engine in self.present if not engine.models]
         if silent:
             return EngineUnreachable(f"no engine that answers lists this model; no list from {', '.join(silent)}")
-        known = sorted({name for engine in self.engines for name in engine.models})
+        known = sorted({name for engine in self.present for name in engine.models})
         return UnknownModel(f"no engine serves the model {model[:80]!r}; there are {', '.join(known[:20])}")
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from proxy.engines.fingerprint import PROBES, answering, identify, own_options, told, weights
@@ -17,7 +17,7 @@ of 100,000 tokens (vLLM), engines answer late."""
 SILENT_S = 2.0
 """Between two looks at an engine that does not answer."""
 STEADY_S = 30.0
-"""Between two looks at one that does: a restart without traffic is seen within this."""
+"""Between two looks at all: a restart without traffic is seen within this."""
 
 
 class Lookout:
@@ -35,20 +35,29 @@ class Lookout:
         self._trouble.set()
 
     async def watch(self) -> None:
-        """Rounds of looks, for ever: soon where an engine is silent or in trouble, seldom where all is well."""
+        """Looks, for ever: soon at engines that are silent, and at all where one is in trouble, else seldom."""
         self._told = {engine.name: bool(engine.answers) for engine in self._fleet.engines}
+        loop = asyncio.get_running_loop()
+        due_s = loop.time() + STEADY_S
         while True:
-            well = all(engine.answers for engine in self._fleet.engines if engine.configured)
-            try:
-                async with asyncio.timeout(STEADY_S if well and self._fleet.answers else SILENT_S):
-                    await self._trouble.wait()
-                # A burst of failures is one reason to look, not a hundred.
-                await asyncio.sleep(SILENT_S / 4)
-            except TimeoutError:
-                pass
-            self._trouble.clear()
-            await self.look_at_all()
+            silent = [engine for engine in self._fleet.engines if not engine.answers]
+            if await self._troubled(min(due_s - loop.time(), SILENT_S if silent else STEADY_S)) or loop.time() >= due_s:
+                await self.look_at_all()
+                due_s = loop.time() + STEADY_S
+            else:
+                await _look_at(silent)
             self._tell_changes()
+
+    async def _troubled(self, limit_s: float) -> bool:
+        """Whether an exchange has trouble within this time; if so, a moment later."""
+        try:
+            async with asyncio.timeout(limit_s):
+                await self._trouble.wait()
+        except TimeoutError:
+            return False
+        await asyncio.sleep(SILENT_S / 4)  # a burst of failures is one reason to look, not a hundred
+        self._trouble.clear()
+        return True
 
     def _tell_changes(self) -> None:
         for engine in self._fleet.engines:
@@ -58,12 +67,19 @@ class Lookout:
 
     async def look_at_all(self) -> None:
         """One look at every engine, at once."""
-        await asyncio.gather(*(look(engine) for engine in self._fleet.engines))
+        await _look_at(self._fleet.engines)
+
+
+async def _look_at(engines: Iterable[Engine]) -> None:
+    await asyncio.gather(*map(look, engines))
 
 
 async def look(engine: Engine) -> None:
-    """One look: ask, and tell the engine what it is. What it leaves out now is as it was before, for it may be busy."""
-    answers = await _asked(engine, PROBES, PROBE_S)
+    """One look: ask, and tell the engine what it is. What it leaves out now is as it was before, for it may be busy.
+    Of one that was silent one answer is waited for before it is asked for more."""
+    answers = {} if engine.answers else await _asked(engine, PROBES[:1], PROBE_S)
+    if answers or engine.answers:
+        answers |= await _asked(engine, PROBES[len(answers) :], PROBE_S)
     late = [target for target in PROBES if target not in answers]
     if late and (answers or engine.answers):
         answers |= await _asked(engine, late, PATIENT_S)

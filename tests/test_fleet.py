@@ -14,7 +14,7 @@ from proxy.wire.routes import classify
 from tests.support.client import simple_request
 from tests.support.clock import VirtualLoop, run
 from tests.support.house import House
-from tests.support.pages import Pages, ollama, serving, vllm
+from tests.support.pages import DIGEST, Pages, llamacpp, ollama, serving, vllm
 from tests.support.script import OK, Call, Script
 
 T = TypeVar("T")
@@ -236,16 +236,29 @@ def test_of_engines_that_were_only_looked_for_those_that_answer_count() -> None:
     pages: Pages = {"one.test:1": None, "two.test:1": vllm("m"), "three.test:1": None}
 
     async def work(house: House) -> list[str]:
-        assert house.app.fleet.answers
         return [engine.name for engine in house.app.fleet.present]
 
     assert at(pages, work, configured=False) == ["two"]
     assert at(pages, lambda house: chosen(house, asking("any")), configured=False) == ["two"]
 
 
+def test_one_that_was_found_is_not_forgotten_when_it_is_gone() -> None:
+    pages: Pages = {"one.test:1": llamacpp("a"), "two.test:1": ollama(b=DIGEST), "three.test:1": None}
+
+    async def work(house: House) -> None:
+        pages["two.test:1"] = None
+        await house.app.lookout.look_at_all()
+        assert [engine.name for engine in house.app.fleet.present] == ["one", "two"]
+        assert await chosen(house, asking("b")) == ["two"], "llama.cpp would answer with another model"
+        assert await chosen(house, asking("a")) == ["one"]
+        with pytest.raises(UnknownModel, match=r"'gone'; there are a, b$"):
+            await chosen(house, asking("gone"))
+
+    at(pages, work, configured=False)
+
+
 def test_where_none_that_were_looked_for_answers_all_count() -> None:
     async def work(house: House) -> int:
-        assert not house.app.fleet.answers
         return len(house.app.fleet.present)
 
     assert at(dict.fromkeys(SITES), work, configured=False) == 3
@@ -407,6 +420,7 @@ def test_a_look_up_has_the_engines_key_and_gets_nothing_from_one_that_is_silent(
         _, silent = alone(loop, Script(ending="refuse"))
         assert await silent.fetch("/x", 1.0) is None
         assert silent.answers is None
+        assert silent.complaint.startswith("cannot reach the engine at one.test:1: ")
 
     run(main)
 

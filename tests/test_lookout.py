@@ -23,21 +23,32 @@ MS = 1_000_000
 METRICS = 'vllm:cache_config_info{block_size="16",num_gpu_blocks="2048",engine="0"} 1.0\n'
 
 
-def looks(pages: Pages, seconds: float, meanwhile: Callable[[VirtualLoop, House], None], **more: bool) -> list[float]:
-    """When the engines were looked at, in seconds, while `meanwhile` may change things."""
+def looks(
+    pages: Pages,
+    seconds: float,
+    meanwhile: Callable[[VirtualLoop, House], None],
+    at: str = "one.test:1",
+    *,
+    configured: bool = True,
+) -> list[float]:
+    """When this engine was looked at, in seconds, while `meanwhile` may change things."""
+    times: list[float] = []
 
-    async def main(loop: VirtualLoop) -> list[float]:
-        house = House(loop, OK, looks=serving(pages), upstream=TWO, **more)
+    async def main(loop: VirtualLoop) -> None:
+        def asked(call: Call) -> Script:
+            if (call.engine, call.target) == (at, PROBES[0]):
+                times.append(round((loop.clock.now_ns() - START_NS) / 1e9, 6))
+            return serving(pages)(call)
+
+        house = House(loop, OK, looks=asked, upstream=TWO, configured=configured)
         await house.app.lookout.look_at_all()
         watching = asyncio.create_task(house.app.lookout.watch())
         meanwhile(loop, house)
         await asyncio.sleep(seconds)
         watching.cancel()
-        # A connection that is refused is no call: look-ups of the first engine stand for all.
-        times = {call.at_ns for call in house.engine.calls if call.target == "/v1/models"}
-        return [round((at_ns - START_NS) / 1e9, 6) for at_ns in sorted(times)]
 
-    return run(main)
+    run(main)
+    return times
 
 
 def nothing(loop: VirtualLoop, house: House) -> None:
@@ -51,12 +62,26 @@ def test_where_all_is_well_looks_are_seldom() -> None:
     assert looks(BOTH, 65, nothing) == [0, 30, 60]
 
 
-def test_while_an_engine_is_silent_looks_are_soon() -> None:
-    assert looks({**BOTH, "two.test:1": None}, 5, nothing) == [0, 2, 4]
+@pytest.mark.parametrize("configured", [True, False])
+def test_looks_at_a_silent_engine_are_soon_and_leave_the_others_in_peace(configured: bool) -> None:
+    pages: Pages = {**BOTH, "two.test:1": None}
+    assert looks(pages, 5, nothing, "two.test:1", configured=configured) == [0, 2, 4]
+    assert looks(pages, 31, nothing, "one.test:1", configured=configured) == [0, 30]
 
 
-def test_an_engine_that_was_only_looked_for_may_be_missing() -> None:
-    assert looks({**BOTH, "two.test:1": None}, 31, nothing, configured=False) == [0, 30]
+def test_a_silent_engine_is_asked_for_one_page_at_a_time() -> None:
+    async def main(loop: VirtualLoop) -> list[str]:
+        asked: list[str] = []
+        house = House(
+            loop, OK, looks=lambda call: (asked.append(call.target), serving(pages)(call))[-1], upstream=TWO[:1]
+        )
+        await house.app.lookout.look_at_all()
+        return asked
+
+    pages: Pages = {"one.test:1": None}
+    assert run(main) == [PROBES[0]]
+    pages["one.test:1"] = vllm("a")
+    assert {*PROBES} <= {*run(main)}
 
 
 def test_looks_become_seldom_when_the_engine_is_back() -> None:
@@ -65,7 +90,7 @@ def test_looks_become_seldom_when_the_engine_is_back() -> None:
     def back(loop: VirtualLoop, house: House) -> None:
         loop.call_later(3, pages.update, {"two.test:1": vllm("b")})
 
-    assert looks(pages, 40, back) == [0, 2, 4, 34]
+    assert looks(pages, 40, back, "two.test:1") == [0, 2, 4, 30]
 
 
 def test_a_burst_of_trouble_is_one_look_soon_after() -> None:

@@ -203,6 +203,7 @@ class Service:
         silent = [engine for engine in self._app.fleet.engines if not engine.answers]
         if silent and not (engines and self._searching):
             yield f"  no answer yet from {', '.join(map(_place, silent))}; looking again until one comes"
+            yield from (f"    {engine.complaint}" for engine in silent if engine.counts and engine.complaint)
         yield "  point clients here:"
         kinds = {engine.kind for engine in engines}
         here, family = near(data)
@@ -265,4 +266,4 @@ def _engine_line(engine: Engine) -> str:
 
 def _place(engine: Engine) -> str:
     usual = USUAL.get(engine.url.port or 0)
-    return f"{engine.name} ({usual})" if usual and not engine.configured else engine.name
+    return f"{engine.name} ({usual})" if usual and not engine.counts else engine.name
