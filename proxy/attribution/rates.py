@@ -64,9 +64,10 @@ def _decode(finished: Finished, report: EngineReport | None, tpot: float | None)
 
 
 def _tpot(finished: Finished) -> float | None:
-    """Nanoseconds per output token between the first token event and the last; None where that is no speed."""
+    """Nanoseconds per output token between the first token event and the last; None where that is no speed, or the
+    client's: it was waited for."""
     line, output = finished.timeline, shown(finished)
-    if output is None or _several(finished) or not _span(line) or not paced(finished):
+    if output is None or _several(finished) or not _span(line) or line.blocked_ns or not paced(finished):
         return None
     steps = output - line.first_event_tokens
     if output > line.token_events and _one_more(line, steps):

@@ -197,7 +197,7 @@ class Series:
             self.times["overhead"].observe((), own, exemplar)
         if timeline.first_token_ns is not None:
             self.times["ttft"].observe(labels, timeline.first_token_ns, exemplar)
-        if timeline.gaps:
+        if timeline.gaps and not timeline.blocked_ns:  # else the client's pace is in them
             gaps = token_gaps(timeline)
             self.times["itl"].observe_many(labels, gaps)
             self._add("stalls", labels[:1], _stalls(timeline, gaps))

@@ -6,8 +6,10 @@ Only what is known is shown; a joint phase is shown under its joint name, an inf
 the door refused says by which rule, for what reason, and whose it was:
 
     12:01:08 llama3.2 chat  ~1,031 tok  total 0.001 s  shed 429 gold.requests_per_minute rate_requests tenant=acme
+    12:01:09 gpt-4o chat  total 0.001 s  refused 404: no engine serves the model 'gpt-4o'; there are llama3.2
 """
 
+from collections.abc import Callable
 from datetime import datetime
 
 import structlog
@@ -44,19 +46,26 @@ FLUSH_S = 0.5
 """For the last lines when the office ends: a terminal that runs has shown them in a hundredth of it."""
 REFUSALS = frozenset({Outcome.SHED, Outcome.REFUSED, Outcome.QUEUE_TIMEOUT})
 """Ends at the door."""
+FAILURES = frozenset({Outcome.ENGINE_UNREACHABLE, Outcome.ENGINE_TIMEOUT, Outcome.ENGINE_STALLED, Outcome.PROXY_ERROR})
+"""Ends for which the proxy has words of its own."""
+BROKEN = frozenset({Outcome.CLIENT_GONE, Outcome.TRUNCATED, Outcome.ENGINE_STALLED, Outcome.ENGINE_ERROR})
+"""Ends of an answer that had begun: its tokens are those that were seen."""
+WHY_CHARS = 100
 
 
 log = structlog.get_logger("phasegate.live")
 
 
 class LiveExporter:
-    """Writes one line per request. A terminal that is gone, or that nobody reads, loses lines, counted."""
+    """Writes one line per request, with its engine's name where there are `several`. A terminal that is gone, or that
+    nobody reads, loses lines, counted."""
 
     unwritten = 0
     """A line is on its way at once."""
 
-    def __init__(self, outlet: Outlet) -> None:
+    def __init__(self, outlet: Outlet, several: Callable[[], bool] = lambda: False) -> None:
         self._outlet = outlet
+        self._several = several
 
     @property
     def lost(self) -> int:
@@ -68,7 +77,7 @@ class LiveExporter:
         finished = record.finished
         if finished.facts.route != "inference" and finished.outcome is Outcome.COMPLETED:
             return
-        self._outlet.put(line(record))
+        self._outlet.put(line(record, named=self._several()))
 
     def tick(self, now_ns: int) -> None:
         """The outlet writes by itself."""
@@ -88,12 +97,17 @@ def missing(lines: int) -> str:
     return f"({lines:,} requests are not shown here: the terminal stood still)"
 
 
-def line(record: RequestRecord) -> str:
-    """The record as one line of plain text, safe to print: a model's name comes from outside."""
+def line(record: RequestRecord, *, named: bool = False) -> str:
+    """The record as one line of plain text, safe to print: a model's name comes from outside. `named`: the engine's
+    name is in it."""
     finished = record.finished
     stamp = datetime.fromtimestamp(finished.timeline.at_s).strftime("%H:%M:%S")
     asked = f"{finished.facts.kind} {_safe(finished.facts.path)}".rstrip()
+    if named and finished.engine:
+        asked += f" on {_safe(finished.engine)}"
     parts = [f"{stamp} {_safe(finished.facts.model or '-')} {asked}", _tokens(finished), *_phases(record)]
+    if finished.timeline.blocked_ns >= SMALL_NS:
+        parts.append(f"blocked {_seconds(finished.timeline.blocked_ns)} s")
     if record.breakdown.decode_rate is not None:
         parts.append(f"{record.breakdown.decode_rate:.3g} tok/s")
     if finished.outcome is not Outcome.COMPLETED:
@@ -104,12 +118,13 @@ def line(record: RequestRecord) -> str:
 
 
 def _refusal(finished: Finished) -> str:
-    """What the door refused by, and whose request it was."""
+    """What the door refused by, and whose request it was; else what went wrong, where the outcome does not say it."""
     verdict, tenant = finished.admission, finished.tenant
-    if finished.outcome not in REFUSALS:
+    if finished.outcome not in REFUSALS and finished.outcome not in FAILURES:
         return ""
     said = (verdict.rule, verdict.reason, f"tenant={tenant}" if tenant else None)
-    return "".join(f" {_safe(word)}" for word in said if word)
+    why = f": {printable(finished.error, WHY_CHARS)}" if finished.error and verdict.rule is None else ""
+    return "".join(f" {_safe(word)}" for word in said if word) + why
 
 
 def _safe(text: str) -> str:
@@ -124,6 +139,8 @@ def _tokens(finished: Finished) -> str:
     if prompt is None:
         prompt = f"~{count.n:,}" if count is not None else "?"
     output = f"+{usage.output_tokens:,}" if usage is not None and usage.output_tokens is not None else ""
+    if not output and finished.outcome in BROKEN and finished.timeline.token_events:
+        output = f"+~{finished.timeline.token_events:,}"
     cached = f" ({usage.cached_tokens:,} cached)" if usage is not None and usage.cached_tokens is not None else ""
     return "" if prompt + output == "?" else f"{prompt}{output} tok{cached}"
 

@@ -194,7 +194,7 @@ def build(
     if store is not None:
         exporters["store"] = store
     if hello.live:
-        exporters["live"] = LiveExporter(Outlet.of(sys.stdout, missing))
+        exporters["live"] = LiveExporter(Outlet.of(sys.stdout, missing), lambda: len(office.pulse.engines) > 1)
     office = Office(attribute, exporters, pulsed=series.pulse, former=former)
     return office, Exposition(series, lambda: office.pulse, office.lost, office.failures, inside)
 

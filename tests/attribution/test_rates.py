@@ -60,6 +60,8 @@ def test_a_speed_needs_two_tokens_and_a_sane_duration() -> None:
 def test_tokens_of_the_first_event_do_not_count() -> None:
     timeline = line(300, first_token=100, last_token=190, token_events=10, first_event_tokens=4)
     assert split("openai", timeline, None, Usage(6, 13)).tpot_ns == 10 * MS
+    waited_for = timeline._replace(blocked_ns=MS)
+    assert split("openai", waited_for, None, Usage(6, 13)).tpot_ns is None, "the pace is the client's"
 
 
 @pytest.mark.parametrize(

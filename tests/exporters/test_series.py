@@ -89,8 +89,11 @@ def test_our_own_count_is_compared_with_the_engine_s() -> None:
 
 def test_what_is_worth_an_alarm_is_counted() -> None:
     series = Series()
-    stalled = timeline(gaps_ms=(10,) * 9 + (300, 240), blocked_ns=500 * MS, unreadable_events=2)
+    stalled = timeline(gaps_ms=(10,) * 9 + (300, 240), unreadable_events=2)
     series.export(record(findings=("cold_load",), timeline=stalled))
+    slow = stalled._replace(blocked_ns=500 * MS, unreadable_events=0)
+    series.export(record(timeline=slow))  # the pace is the client's
+    assert sum(series.times["itl"].at(("ollama", "llama3.2")).counts) == 11
     one = {("ollama",): 1}
     assert (series.counters["cold_loads"].sets, series.counters["stalls"].sets) == (one, one)
     assert series.counters["blocked_seconds"].sets == {("ollama",): 0.5}

@@ -63,6 +63,50 @@ def test_an_exchange_that_failed_says_how_and_how_long_it_took() -> None:
     assert said((), None, outcome=Outcome.CLIENT_GONE, status=None, usage=None).endswith("client_gone")
 
 
+@pytest.mark.parametrize(
+    ("outcome", "status", "error", "end"),
+    [
+        (
+            Outcome.REFUSED,
+            404,
+            "no engine serves the model 'x'; there are a",
+            "refused 404: no engine serves the model ",
+        ),
+        (Outcome.ENGINE_UNREACHABLE, 502, "cannot reach the engine at e:1: refused", "unreachable 502: cannot reach "),
+        (Outcome.ENGINE_UNREACHABLE, 502, None, "engine_unreachable 502"),
+        (Outcome.ENGINE_REJECTED, 400, "engine error 400", "engine_rejected 400"),
+        (Outcome.CLIENT_GONE, None, "the client left", "client_gone"),
+        (Outcome.REFUSED, 400, "two\nlines", "refused 400: twolines"),
+        (Outcome.PROXY_ERROR, 500, "x" * 500, "proxy_error 500: " + "x" * 80),
+    ],
+)
+def test_what_went_wrong_is_said_where_the_outcome_does_not_say_it(
+    outcome: Outcome, status: int | None, error: str | None, end: str
+) -> None:
+    text = said((), None, outcome=outcome, status=status, error=error, usage=None)
+    assert end in text
+    assert len(text) < 200
+    assert (": " in text) is (": " in end)
+
+
+def test_tokens_that_were_seen_before_an_answer_broke_off_are_told() -> None:
+    broken = timeline(token_events=23)
+    assert "~9+~23 tok" in said(
+        outcome=Outcome.CLIENT_GONE, usage=None, counted=TokenCount(9, "estimated", 1, 20, 9), timeline=broken
+    )
+
+
+def test_the_engine_is_named_where_there_are_several() -> None:
+    assert " chat on ollama  " in line(record(), named=True)
+    assert " on ollama" not in line(record())
+    assert "chat on " not in line(record(engine=""), named=True)
+
+
+def test_a_client_that_reads_slowly_is_told_of() -> None:
+    assert "  blocked 1.50 s" in said(timeline=timeline(blocked_ns=1500 * MS))
+    assert "blocked" not in said(timeline=timeline(blocked_ns=MS))
+
+
 def test_the_longest_phase_is_shown_however_short_and_beside_it_only_what_counts() -> None:
     short = (Phase("load", MS, Class.MEASURED, "x"), Phase("prefill", 4 * MS, Class.MEASURED, "x"))
     assert said(short, None) == "llama3.2 chat  600+48 tok  prefill 0.004 s"
