@@ -112,7 +112,7 @@ def near(address: str) -> tuple[str, str]:
 def concerns(settings: Settings) -> Iterator[str]:
     """What can stand, and is hardly what was meant."""
     if not settings.admin_token and not is_loopback(split_address(settings.admin)[0]):
-        yield f"admin listens on {settings.admin} without admin_token: every request will be refused"
+        yield f"admin listens on {settings.admin} without admin_token: all but health checks will be refused"
     for limit in settings.limit:
         idle = [name for name in PROMPTS if getattr(limit, name)]
         if idle and not settings.tokens.count and limit.mode != "off":

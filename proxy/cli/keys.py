@@ -43,7 +43,7 @@ def add(tenant: str, file: Path) -> None:
         stop(str(error))
     _write(file, keyring)
     click.echo(key)
-    tell(f"key {id} of {tenant}; it is not shown again")
+    tell(f"key {id} of {tenant}; it is not shown again, its hash is in {file}, which `tenants.keys_file` is to name")
 
 
 @keys.command("list")

@@ -80,6 +80,8 @@ def report(
     has what the engines' own metrics said: their means are shown beside ours, where a report is of all models.
     """
     path, wanted = file or _configured(settings), Wanted(since, until, model)
+    if str(path).startswith(("http:/", "https:/")):  # a path has lost one of its slashes
+        raise click.UsageError(f"that is an address; {WANTS}")
     sieve = Sieve(path, "records", PROGRESS)
     records = _picked(sieve, path, wanted)
     try:

@@ -90,9 +90,11 @@ def answering(answers: Answers) -> bool:
 
 
 def identify(answers: Answers) -> Fingerprint:
-    """The engine behind these answers. Never raises: garbage is `openai`, and says nothing."""
+    """The engine behind these answers. Never raises: garbage is `openai`, and says nothing; so is a gateway to engines
+    of several kinds, which speak no other language together."""
     said = Said(answers, {target: members(parsed(_body(answers, target))) for target in answers})
-    kind = next((kind for kind, sign in SIGNS.items() if sign(said)), "openai")
+    signs = SIGNS if len(_owners(said) & OWNERS) < 2 else {}
+    kind = next((kind for kind, sign in signs.items() if sign(said)), "openai")
     listed = _objects(said, "/v1/models", "data")
     tagged = _objects(said, "/api/tags", "models") if kind == "ollama" else []
     names = [word(entry.get("id")) for entry in listed] + [word(entry.get("name")) for entry in tagged]
@@ -166,6 +168,9 @@ SIGNS: dict[str, Callable[[Said], bool]] = {
     "vllm": _is_vllm,
 }
 """Every kind that is told apart; the first that fits is it."""
+
+OWNERS = {"sglang", "llamacpp", "library", "vllm"}
+"""Who owns an engine's models, as it lists them: one name for each kind."""
 
 _VERSIONS = {
     "ollama": ("/api/version", "version"),

@@ -120,7 +120,7 @@ def test_a_closed_directory_hurts_what_needs_files_beside(
     ids=["default", "localhost", "ipv6", "everywhere", "token"],
 )
 def test_an_admin_listener_that_would_refuse_everybody_is_warned_of(given: Settings, warned: bool) -> None:
-    said = ["admin listens on 0.0.0.0:1 without admin_token: every request will be refused"]
+    said = ["admin listens on 0.0.0.0:1 without admin_token: all but health checks will be refused"]
     assert list(concerns(given)) == (said if warned else [])
 
 

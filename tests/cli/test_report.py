@@ -159,6 +159,11 @@ def test_what_cannot_be_done_is_a_usage_error(arguments: tuple[str, ...]) -> Non
     assert arguments[-1] in result.stderr
 
 
+def test_an_address_is_no_file() -> None:
+    result = ask("http://127.0.0.1:8801")
+    assert (result.exit_code, f"that is an address; {WANTS}" in result.stderr) == (2, True)
+
+
 def test_a_name_from_outside_cannot_steer_the_terminal(tmp_path: Path) -> None:
     path = tmp_path / "r.jsonl"
     path.write_bytes(to_json(record("\x1b[2J", model="\x1b[31mred|")) + b"\n")

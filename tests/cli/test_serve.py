@@ -82,7 +82,8 @@ def test_an_admin_listener_that_refuses_everybody_starts_with_a_warning(started:
     result = serve("--admin", "0.0.0.0:1")
     assert (result.exit_code, len(started)) == (7, 1)
     assert result.stderr == (
-        "phasegate: warning: admin listens on 0.0.0.0:1 without admin_token: every request will be refused\nserved\n"
+        "phasegate: warning: admin listens on 0.0.0.0:1 without admin_token: all but health checks will be refused\n"
+        "served\n"
     )
 
 

@@ -100,6 +100,12 @@ def test_sglang_also_where_it_emulates_ollama() -> None:
     assert (found.kind, found.version, found.models) == ("sglang", "0.5.23", ("m",))
 
 
+def test_a_gateway_to_engines_of_several_kinds_is_none_of_them() -> None:
+    mixed = {"data": [*models("library", "a")["data"], *models("llamacpp", "b")["data"]]}
+    found = identify({**LLAMACPP, "/api/version": OLLAMA["/api/version"], "/v1/models": ok(mixed)})
+    assert (found.kind, found.version, found.models) == ("openai", None, ("a", "b"))
+
+
 @pytest.mark.parametrize(
     ("kind", "answers"),
     [

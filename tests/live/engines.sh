@@ -94,5 +94,5 @@ case "${1:-} ${2:-}" in
   "start llamacpp") start_llamacpp "${@:3}" ;;
   "start ollama") start_ollama "${@:3}" ;;
   "start vllm") start_vllm "${@:3}" ;;
-  *) sed -n '3,11p' "$0"; exit 64 ;;
+  *) sed -n '3,10p' "$0"; exit 64 ;;
 esac
