@@ -19,8 +19,9 @@ The record goes over a socketpair to the `office`, a process of its own: it is s
 Layers. A line may import the lines above it. Before the bar stand modules, which may use one another within their line;
 behind it families, each of which uses, in its own line, itself alone: families meet through records.
 
-    vocabulary  claims clock crowds errors events flaws grammar inflating messages names plain records transitions
-    cores       config declared gaps headers tap timeline | admission attribution engines prefixes sim tokens wire
+    vocabulary  claims clock crowds errors events flaws grammar headers inflating messages names plain records
+                transitions
+    cores       config declared gaps tap timeline | admission attribution engines prefixes sim tokens wire
     files       assembling loading memory policy
     shells      client counting guard head idle interpreter line pulse reading relay transport | exporters
     office      | office

@@ -40,8 +40,6 @@ from proxy.together import Together
 from proxy.tokens.exact import Question
 from proxy.wire.caps import heeds
 
-UPLOADS = ("audio", "image", "other")
-"""Kinds of inference whose bodies may be files."""
 ANY_NAME = ("llamacpp", "sglang")
 """Kinds of engines that do not look at a model's name, or at none that they do not know: some model answers to any."""
 log = structlog.get_logger("phasegate")

@@ -65,7 +65,7 @@ class Furniture:
         """A desk for one engine; `known` says which model a client means by a name."""
         if not self._settings.count:
             return Closed()
-        return Desk(self._default, self._meters, ask=ask, asks=self._asks, known=known)
+        return Desk(self._default, self._meters, ask, self._asks, known)
 
     def encode(self, text: str) -> list[int]:
         """Tokens of a text by the default vocabulary, whatever the text is."""

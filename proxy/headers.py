@@ -60,17 +60,15 @@ def to_engine(
     *,
     authority: bytes,
     request_id: str,
-    identity: bool = False,
-    key: str | None = None,
-    keyless: bool = False,
-    also: Sequence[Pair] = (),
+    identity: bool,
+    key: str | None,
+    keyless: bool,
 ) -> list[Pair]:
     """The request's headers as the engine gets them.
 
     `identity`: ask for an answer that is not compressed (a compressed stream has no event times).
     `key`: the engine's own key, in place of any the client sent. `keyless`: the client's key was for us; drop it.
-    `also`: what else is ours to say (`traceparent`). `content-length` passes: it is end-to-end, and whoever writes the
-    body corrects it.
+    `content-length` passes: it is end-to-end, and whoever writes the body corrects it.
     """
     ours = {b"host": authority, REQUEST_ID: request_id.encode("ascii")}
     dropped = _besides(NOT_FOR_ENGINES, headers)
@@ -80,7 +78,6 @@ def to_engine(
         ours[b"authorization"] = b"Bearer " + key.encode()
     if keyless or key is not None:
         dropped |= KEYS
-    ours.update(also)
     return _replaced(headers, ours, dropped)
 
 

@@ -335,7 +335,6 @@ class Timeline(NamedTuple):
     """Request body."""
     bytes_out: int = 0
     """Response body."""
-    reads: int = 0
     events: int = 0
     token_events: int = 0
     unreadable_events: int = 0

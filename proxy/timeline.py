@@ -47,7 +47,6 @@ class Recorder:
         "_last_token",
         "_packed",
         "_packed_to",
-        "_reads",
         "_role",
         "_row",
         "_series",
@@ -67,11 +66,11 @@ class Recorder:
         "usage",
     )
 
-    def __init__(self, at_s: float, arrived_ns: int, bytes_in: int = 0) -> None:
+    def __init__(self, at_s: float, arrived_ns: int) -> None:
         self._row = ROWS["arrived"]
         self._at_s = at_s
         self._arrived = arrived_ns
-        self._admission = self._blocked = self._reads = self._events = self._unreadable = 0
+        self._admission = self._blocked = self._events = self._unreadable = 0
         self._dispatched: int | None = None
         self._head: int | None = None
         self._first_byte: int | None = None
@@ -88,7 +87,7 @@ class Recorder:
         self._packed_to = 0
         self.first_token_ns: int | None = None
         self.token_events = 0
-        self.bytes_in = bytes_in
+        self.bytes_in = 0
         self.bytes_out = 0
         self.status: int | None = None
         self.usage: Usage | None = None
@@ -146,7 +145,6 @@ class Recorder:
     def read(self, t: int, nbytes: int) -> None:
         """One socket read of the answer's body."""
         self._row = self._row["read"]
-        self._reads += 1
         self.bytes_out += nbytes
         if self._first_byte is None and nbytes:
             self._first_byte = t - self._arrived
@@ -246,7 +244,6 @@ class Recorder:
             streamed=self._streamed,
             bytes_in=self.bytes_in,
             bytes_out=self.bytes_out,
-            reads=self._reads,
             events=self._events if self._streamed else 0,
             token_events=self.token_events,
             unreadable_events=self._unreadable,

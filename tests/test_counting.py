@@ -16,6 +16,7 @@ from proxy.records import Message, Part, Prompt, RequestFacts, TokenCount, Usage
 from proxy.tokens.desk import Desk
 from proxy.tokens.exact import Question
 from proxy.tokens.vocabularies import load
+from tests.support.desks import nobody
 
 TEXT = "How many tokens are there? いくつありますか。"
 
@@ -23,10 +24,6 @@ TEXT = "How many tokens are there? いくつありますか。"
 def asking(model: str) -> RequestFacts:
     prompt = Prompt(messages=(Message("user", (Part("text", TEXT),)),))
     return RequestFacts("openai", "chat", "inference", model=model, prompt=prompt)
-
-
-async def nobody(question: Question) -> bytes | None:
-    raise AssertionError("nobody is to be asked")
 
 
 def counted(desk: Desk | Closed, model: str) -> TokenCount:

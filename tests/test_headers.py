@@ -9,8 +9,8 @@ from proxy.headers import HOP_BY_HOP, KEYS, Pair, request_id, stated_length, to_
 OURS = [(b"host", b"engine:1"), (b"x-request-id", b"id")]
 
 
-def out(*headers: Pair, **more: object) -> list[Pair]:
-    return to_engine(headers, authority=b"engine:1", request_id="id", **more)  # type: ignore[arg-type]
+def out(*headers: Pair, identity: bool = False, key: str | None = None, keyless: bool = False) -> list[Pair]:
+    return to_engine(headers, authority=b"engine:1", request_id="id", identity=identity, key=key, keyless=keyless)
 
 
 def back(*headers: Pair, **more: object) -> list[Pair]:
@@ -75,10 +75,6 @@ def test_an_engines_key_stands_in_place_of_the_clients(name: bytes) -> None:
 def test_a_tenants_key_is_not_passed_on(name: bytes) -> None:
     assert out((name, b"tenant"), keyless=True) == OURS
     assert out((name, b"client")) == [(name, b"client"), *OURS]
-
-
-def test_what_else_is_ours_replaces_the_clients() -> None:
-    assert out((b"traceparent", b"theirs"), also=[(b"traceparent", b"ours")]) == [(b"traceparent", b"ours"), *OURS]
 
 
 @pytest.mark.parametrize(

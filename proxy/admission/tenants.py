@@ -10,16 +10,13 @@ from ipaddress import IPv4Network, IPv6Network, ip_address
 
 from proxy.admission.keyring import Keyring
 from proxy.errors import BadKey, Forbidden
+from proxy.headers import KEYS, Pair
 from proxy.records import RequestFacts
 
 Network = IPv4Network | IPv6Network
-Header = tuple[bytes, bytes]
 
 NAME_LENGTH = 64
 """Characters of a tenant's name that are kept: it becomes a label."""
-
-KEY_HEADERS = (b"authorization", b"x-api-key", b"api-key")
-"""Where clients of OpenAI, Anthropic and Azure put their key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +35,7 @@ class Tenants:
         """Whether there are tenants at all."""
         return self.keyring is not None or bool(self.header)
 
-    def authorize(self, headers: Iterable[Header], peer: str | None, facts: RequestFacts) -> str | None:
+    def authorize(self, headers: Iterable[Pair], peer: str | None, facts: RequestFacts) -> str | None:
         """The tenant's name; None where there are no tenants.
 
         `peer` is the client's address. Raises BadKey where nobody vouches for the caller, Forbidden for routes that are
@@ -53,17 +50,17 @@ class Tenants:
             raise Forbidden("this route is closed: tenants may call inference routes and list models")
         return name
 
-    def _by_key(self, headers: Iterable[Header]) -> str | None:
+    def _by_key(self, headers: Iterable[Pair]) -> str | None:
         if self.keyring is None:
             return None
         told: dict[bytes, bytes] = {}
         for name, value in headers:
-            if name in KEY_HEADERS:
+            if name in KEYS:
                 told.setdefault(name, value)
         # A client may say a placeholder beside its key: OpenAI's library wants one, Anthropic's sends both of its own.
         return next(filter(None, [self.keyring.tenant(_bare(value)) for value in told.values()]), None)
 
-    def _by_header(self, headers: Iterable[Header], peer: str | None) -> str | None:
+    def _by_header(self, headers: Iterable[Pair], peer: str | None) -> str | None:
         if not self.header or peer is None or not self._trusted(peer):
             return None
         told = {value.decode("latin-1").strip() for name, value in headers if name == self.header}
@@ -82,8 +79,3 @@ def _bare(value: bytes) -> str:
     """The key in a header's value."""
     scheme, _, rest = value.partition(b" ")
     return (rest.strip() if scheme.lower() == b"bearer" else value).decode("latin-1")
-
-
-def is_key_header(name: bytes) -> bool:
-    """Whether this header carries the client's key to us: it is never passed on when tenants are on."""
-    return name in KEY_HEADERS

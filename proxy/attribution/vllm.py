@@ -9,7 +9,6 @@ from proxy.attribution.bill import Bill
 from proxy.attribution.seen import starts
 from proxy.records import Class, EngineReport, Finished, Timeline
 
-METRICS = "vllm.metrics"
 HEAD = "vllm.head"
 
 NEAR_NS = 1_000_000

@@ -10,7 +10,6 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from proxy.names import as_it_is
 from proxy.records import NAME_CHARS, Prompt, RequestFacts, TokenCount, Usage
 from proxy.tokens.calibration import Calibration
 from proxy.tokens.exact import Question, question, read
@@ -44,10 +43,6 @@ Spell = Callable[[bytes], None]
 """Takes the prompt's token ids as the engine says them, in JSON."""
 
 
-async def nobody(_: Question) -> None:
-    """The `Ask` of an engine that cannot be reached."""
-
-
 def always(kind: str, facts: RequestFacts) -> bool:
     """Every engine is asked, before every request."""
     return True
@@ -73,21 +68,19 @@ class Desk:
     def __init__(
         self,
         default: Meter,
-        meters: Mapping[str, Meter] | None = None,
-        *,
-        kind: str = "openai",
-        ask: Ask = nobody,
-        asks: Callable[[str, RequestFacts], bool] = always,
-        known: Callable[[str], str] = as_it_is,
+        meters: Mapping[str, Meter],
+        ask: Ask,
+        asks: Callable[[str, RequestFacts], bool],
+        known: Callable[[str], str],
     ) -> None:
         """`meters` are those of models whose vocabulary is configured; the name `*` stands for every other model.
 
-        `kind` is the engine's; `ask` reaches its tokenizer, at the cost of a round trip, before each request that
-        `asks` says. `known`: the model that a client calls so, in a name that is the same for all spellings.
+        `ask` reaches the engine's tokenizer, at the cost of a round trip, before each request that `asks` says.
+        `known`: the model that a client calls so, in a name that is the same for all spellings.
         """
-        self._meters = meters or {}
+        self._meters = meters
         self._default = default
-        self._kind = kind
+        self._kind = "openai"
         self._ask = ask
         self._asks = asks
         self._known = known

@@ -69,13 +69,6 @@ def read_facts(route: Route, content_type: str, body: bytes, *, closely: bool = 
         return found._replace(unread=str(error) if isinstance(error, Unreadable) else "it is nested too deeply")
 
 
-def expects_stream(facts: RequestFacts) -> bool:
-    """An answer to this will most likely be a stream: Ollama's own routes stream unless told not to."""
-    if facts.stream is None:
-        return facts.dialect == "ollama" and facts.kind in ("chat", "generate")
-    return facts.stream
-
-
 def _plain(found: RequestFacts, content_type: str, body: bytes) -> bytes:
     """The body's text, where it may be read."""
     if found.dialect == "passthrough" and media_type(content_type).startswith("multipart/"):

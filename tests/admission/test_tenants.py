@@ -3,7 +3,7 @@ from ipaddress import ip_network
 import pytest
 
 from proxy.admission.keyring import Keyring
-from proxy.admission.tenants import NAME_LENGTH, Tenants, is_key_header
+from proxy.admission.tenants import NAME_LENGTH, Tenants
 from proxy.errors import BadKey, Forbidden
 from proxy.records import RequestFacts
 
@@ -91,8 +91,3 @@ def test_of_two_names_neither_is_believed_for_one_may_be_the_clients_own() -> No
 
 def test_a_name_from_a_header_is_cut() -> None:
     assert BY_HEADER.authorize([(b"x-tenant", b"t" * 999)], "10.1.2.3", CHAT) == "t" * NAME_LENGTH
-
-
-def test_the_headers_that_carry_keys_are_known() -> None:
-    assert is_key_header(b"authorization")
-    assert not is_key_header(b"content-type")

@@ -9,15 +9,15 @@ import random
 import statistics
 import time
 from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
 
+from proxy.config import Tokens
+from proxy.counting import Furniture
 from proxy.interpreter import calm
+from proxy.parts import Desk
 from proxy.records import Message, Part, Prompt, RequestFacts
-from proxy.tokens.cache import Cache
-from proxy.tokens.desk import Desk
-from proxy.tokens.meter import Meter, off_loop
 from proxy.tokens.vocabularies import DEFAULT, load
 from tests.bench import corpus
+from tests.support.desks import nobody
 
 RUNS = 300
 
@@ -111,13 +111,12 @@ async def large_prompts(desk: Desk) -> None:
 
 async def main() -> None:
     start = time.perf_counter()
-    encoding = load(DEFAULT)
+    load(DEFAULT)
     print(f"loading {DEFAULT} {time.perf_counter() - start:.2f} s")
     calm()  # as `serve` does
-    with ThreadPoolExecutor(1, "counting") as executor:
-        desk = Desk(Meter(DEFAULT, encoding, Cache(32 << 20), off_loop(executor)))
-        await small_chat(desk)
-        await large_prompts(desk)
+    desk = Furniture(Tokens()).desk(nobody)
+    await small_chat(desk)
+    await large_prompts(desk)
 
 
 if __name__ == "__main__":

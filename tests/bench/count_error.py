@@ -10,17 +10,15 @@ import argparse
 import asyncio
 import gzip
 import json
-from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import Any
 
 import httpx
 
+from proxy.config import Tokens
+from proxy.counting import Furniture
 from proxy.records import Call, Message, Part, Prompt, RequestFacts, TokenCount, Usage
-from proxy.tokens.cache import Cache
-from proxy.tokens.desk import Desk
-from proxy.tokens.meter import Meter, off_loop
-from proxy.tokens.vocabularies import DEFAULT, load
 from tests.bench import corpus
+from tests.support.desks import nobody
 
 ROUTES = ("/tokenize", "/v1/chat/completions/input_tokens", "/v1/chat/completions")
 
@@ -48,8 +46,8 @@ def truth(client: httpx.Client, body: dict[str, Any]) -> int | None:
     return None
 
 
-async def play(client: httpx.Client, executor: Executor, model: str, seed: int, n: int) -> list[tuple[TokenCount, int]]:
-    desk = Desk(Meter(DEFAULT, load(DEFAULT), Cache(1 << 24), off_loop(executor)))
+async def play(client: httpx.Client, model: str, seed: int, n: int) -> list[tuple[TokenCount, int]]:
+    desk = Furniture(Tokens()).desk(nobody)
     played = []
     for body in corpus.chats(seed, n):
         count = await desk.count(facts(body))
@@ -78,8 +76,8 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--record")
     options = parser.parse_args()
-    with httpx.Client(base_url=options.url, timeout=60) as client, ThreadPoolExecutor(1) as executor:
-        runs = [asyncio.run(play(client, executor, options.model, seed, 300)) for seed in range(options.seeds)]
+    with httpx.Client(base_url=options.url, timeout=60) as client:
+        runs = [asyncio.run(play(client, options.model, seed, 300)) for seed in range(options.seeds)]
     report("first 30", [row for run in runs for row in run[:30]])
     report("30 to 200", [row for run in runs for row in run[30:200]])
     report("from 200", [row for run in runs for row in run[200:]])

@@ -60,7 +60,10 @@ class WireOnly:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         client = Client(scope, receive, send)
         body = await client.body(1 << 26)
-        ours = headers.to_engine(client.headers, authority=self._engine.netloc, request_id="r", identity=True)
+        authority = self._engine.netloc
+        ours = headers.to_engine(
+            client.headers, authority=authority, request_id="r", identity=True, key=None, keyless=False
+        )
         answer = await self._relay.call(self._engine, client.method, client.target, ours, body, connect_timeout_s=5)
         try:
             await client.start(answer.status, headers.to_client(answer.headers, request_id="r"))

@@ -1,16 +1,18 @@
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 import pytest
 
+from proxy.names import as_it_is
 from proxy.records import NAME_CHARS, Call, Message, Part, Prompt, RequestFacts, TokenCount, Usage
 from proxy.tokens.cache import Cache
-from proxy.tokens.desk import MANY, MODELS, UNSEEN_PART, Desk, always, never
+from proxy.tokens.desk import MANY, MODELS, UNSEEN_PART, Ask, Desk, always, never
 from proxy.tokens.exact import Question
 from proxy.tokens.meter import Meter
 from proxy.tokens.vocabularies import load
+from tests.support.desks import nobody
 
 T = TypeVar("T")
 
@@ -21,6 +23,16 @@ async def inline(work: Callable[[], T]) -> T:
 
 def meter(name: str = "cl100k_base") -> Meter:
     return Meter(name, load(name), Cache(1 << 20), inline)
+
+
+def made(
+    ask: Ask = nobody,
+    asks: Callable[[str, RequestFacts], bool] = never,
+    known: Callable[[str], str] = as_it_is,
+    default: Meter | None = None,
+    meters: Mapping[str, Meter] | None = None,
+) -> Desk:
+    return Desk(default or meter(), meters or {}, ask, asks, known)
 
 
 def facts(prompt: Prompt | None, model: str = "m1", kind: str = "chat", prompts: int = 1) -> RequestFacts:
@@ -36,7 +48,7 @@ def texts(*texts: str) -> Prompt:
 
 
 def count(prompt: Prompt | None, desk: Desk | None = None, **about: object) -> TokenCount:
-    counted = asyncio.run((desk or Desk(meter())).count(facts(prompt, **about)))  # type: ignore[arg-type]
+    counted = asyncio.run((desk or made()).count(facts(prompt, **about)))  # type: ignore[arg-type]
     assert counted is not None
     return counted
 
@@ -74,7 +86,7 @@ def test_text_tokens_are_those_of_the_vocabulary(prompt: Prompt, tokens: int, im
 
 
 def test_no_prompt_is_no_count() -> None:
-    assert asyncio.run(Desk(meter()).count(facts(None))) is None
+    assert asyncio.run(made().count(facts(None))) is None
 
 
 def test_ids_are_exact() -> None:
@@ -96,7 +108,7 @@ def test_unseen_parts_widen_the_band_upwards() -> None:
 
 def test_a_configured_vocabulary_is_believed_more() -> None:
     prompt = texts("hello " * 150)
-    named = Desk(meter(), {"m1": meter(), "*": meter("o200k_base")})
+    named = made(meters={"m1": meter(), "*": meter("o200k_base")})
     other = count(prompt, named, model="another")
     assert count(prompt, named).low > count(prompt).low > 0
     assert other.low > count(prompt).low
@@ -111,7 +123,7 @@ def taught(desk: Desk, answers: int, model: str = "m1") -> None:
 
 
 def test_answers_teach_the_models_own_cost() -> None:
-    desk = Desk(meter())
+    desk = made()
     taught(desk, 40)
     counted = count(chat(Part("text", "Tell me about number 77 and its friends. " * 5)), desk)
     truth = 2 * counted.text_tokens + 7
@@ -135,7 +147,7 @@ def test_answers_teach_the_models_own_cost() -> None:
     ],
 )
 def test_some_answers_teach_nothing(prompt: Prompt, usage: Usage | None) -> None:
-    desk = Desk(meter())
+    desk = made()
     desk.learn(facts(prompt), asyncio.run(desk.count(facts(prompt))), usage)
     desk.learn(facts(None), None, usage)
     assert desk.snapshot() == {}
@@ -143,29 +155,29 @@ def test_some_answers_teach_nothing(prompt: Prompt, usage: Usage | None) -> None
 
 @pytest.mark.parametrize("doubt", ["unread", "unread_prompt"])
 def test_a_body_that_the_engine_may_read_otherwise_teaches_nothing(doubt: str) -> None:
-    desk, asked = Desk(meter()), facts(chat(SAY_HI))._replace(**{doubt: "it brings a template of its own"})
+    desk, asked = made(), facts(chat(SAY_HI))._replace(**{doubt: "it brings a template of its own"})
     desk.learn(asked, asyncio.run(desk.count(asked)), Usage(prompt_tokens=9_000))
     assert desk.snapshot() == {}
 
 
 def test_all_spellings_of_a_name_are_one_model_and_a_name_with_a_vocabulary_is_its_own() -> None:
-    desk = Desk(meter(), {"M1": meter("o200k_base")}, known=lambda name: name.casefold())
+    desk = made(meters={"M1": meter("o200k_base")}, known=lambda name: name.casefold())
     taught(desk, 12, "m1")
     assert count(chat(SAY_HI), desk, model="mystery").how == "estimated"
     for name, how in (("m1", "calibrated"), ("M1", "estimated")):
         assert count(chat(SAY_HI), desk, model=name).how == how
     taught(desk, 1, "Mystery")
-    again = Desk(meter(), known=lambda name: name.casefold())
+    again = made(known=lambda name: name.casefold())
     again.restore(json.loads(json.dumps(desk.to_dict())))
     assert again.snapshot() == desk.snapshot() | {"m1": again.snapshot()["m1"]}
     assert list(desk.snapshot()) == ["m1", "mystery"]
 
 
 def test_what_was_learnt_survives_a_restart() -> None:
-    desk, prompt = Desk(meter()), chat(Part("text", "Tell me about number 77 and its friends."))
+    desk, prompt = made(), chat(Part("text", "Tell me about number 77 and its friends."))
     taught(desk, 40)
     kept = json.loads(json.dumps(desk.to_dict()))
-    again = Desk(meter())
+    again = made()
     again.restore(kept)
     assert count(prompt, again) == count(prompt, desk)
     taught(again, 1)
@@ -173,11 +185,11 @@ def test_what_was_learnt_survives_a_restart() -> None:
 
 
 def test_what_was_learnt_otherwise_is_left_out() -> None:
-    desk = Desk(meter())
+    desk = made()
     taught(desk, 1)
-    other = Desk(meter("o200k_base"))
+    other = made(default=meter("o200k_base"))
     other.restore(desk.to_dict())
-    newer = Desk(meter())
+    newer = made()
     newer.restore({"m1": desk.to_dict()["m1"] | {"features": ["tokens"]}})
     assert other.snapshot() == newer.snapshot() == {}
 
@@ -190,7 +202,7 @@ def crowd(desk: Desk, count: int) -> None:
 
 
 def test_a_crowd_of_models_keeps_to_its_limit_and_a_real_one_keeps_what_it_learnt() -> None:
-    desk = Desk(meter())
+    desk = made()
     taught(desk, 12, "real")
     crowd(desk, MODELS + 50)
     assert len(desk.snapshot()) == MODELS
@@ -200,7 +212,7 @@ def test_a_crowd_of_models_keeps_to_its_limit_and_a_real_one_keeps_what_it_learn
 
 
 def test_a_newcomer_has_time_to_learn_whatever_the_old_ones_have_learnt() -> None:
-    desk = Desk(meter())
+    desk = made()
     for _ in range(3):
         crowd(desk, MODELS)
     taught(desk, 1, "new")
@@ -210,14 +222,14 @@ def test_a_newcomer_has_time_to_learn_whatever_the_old_ones_have_learnt() -> Non
 
 
 def test_a_name_of_any_length_is_calibrated_under_a_bounded_one() -> None:
-    desk = Desk(meter())
+    desk = made()
     taught(desk, 10, "m" * 4_096)
     assert list(desk.snapshot()) == ["m" * NAME_CHARS]
     assert count(chat(SAY_HI), desk, model="m" * 4_096).how == "calibrated"
 
 
 def test_odd_things_are_left_out_and_counted_and_the_rest_is_taken_up() -> None:
-    desk, again = Desk(meter()), Desk(meter())
+    desk, again = made(), made()
     taught(desk, 1)
     good = desk.to_dict()["m1"]
     odd = {"a": 5, "b": [1], "c": good | {"weights": [1]}, "d": None}
@@ -227,7 +239,7 @@ def test_odd_things_are_left_out_and_counted_and_the_rest_is_taken_up() -> None:
 
 
 def test_no_more_is_taken_up_than_there_is_room_for() -> None:
-    desk, again = Desk(meter()), Desk(meter())
+    desk, again = made(), made()
     taught(desk, 1)
     assert again.restore({f"m{n}": desk.to_dict()["m1"] for n in range(MODELS + 9)}) == 0
     assert len(again.snapshot()) == MODELS
@@ -254,7 +266,7 @@ def test_an_engine_that_is_asked_makes_the_count_exact(answer: bytes | None, how
         return answer
 
     body = b'{"model": "m1", "messages": [{"role": "system", "content": "Say hi"}]}'
-    desk = Desk(meter(), ask=ask)
+    desk = made(ask, always)
     desk.serves("vllm")
     prompt = Prompt(messages=(Message("system", (SAY_HI,)),))
     counted = asyncio.run(desk.count(facts(prompt), body))
@@ -270,7 +282,8 @@ def test_an_engine_that_says_the_tokens_themselves_spells_the_prompt() -> None:
         return b'{"count": 3, "tokens": [7, 8, 9]}'
 
     heard: list[bytes] = []
-    desk = Desk(meter(), kind="vllm", ask=ask)
+    desk = made(ask, always)
+    desk.serves("vllm")
     counted = asyncio.run(desk.count(facts(texts("Say hi"), kind="completion"), b"{}", heard.append))
     assert counted is not None
     assert (counted.n, heard) == (3, [b"[7, 8, 9]"])
@@ -281,11 +294,9 @@ def test_only_those_requests_are_asked_about_that_are_to_be() -> None:
         return b'{"count": 3}'
 
     for asks, how in ((always, "exact"), (never, "estimated"), (lambda kind, facts: kind == "sglang", "estimated")):
-        counted = asyncio.run(
-            Desk(meter(), kind="vllm", ask=ask, asks=asks).count(facts(texts("Say hi"), kind="completion"))
-        )
-        assert counted is not None
-        assert counted.how == how
+        desk = made(ask, asks)
+        desk.serves("vllm")
+        assert count(texts("Say hi"), desk, kind="completion").how == how
 
 
 @pytest.mark.parametrize(
@@ -299,14 +310,14 @@ def test_a_prompt_of_thousands_of_parts_is_gone_through_off_the_loop(prompt: Pro
         return work()
 
     many = Meter("cl100k_base", load("cl100k_base"), Cache(1 << 20), counted)
-    few = count(chat(SAY_HI), Desk(many))
+    few = count(chat(SAY_HI), made(default=many))
     assert hops == []
-    assert count(prompt, Desk(many)).text_tokens >= MANY * few.text_tokens
+    assert count(prompt, made(default=many)).text_tokens >= MANY * few.text_tokens
     assert len(hops) == 3
 
 
 def test_a_long_prompt_is_over_a_small_limit_before_any_answer_and_after_tiny_ones() -> None:
-    desk, lorem = Desk(meter()), chat(Part("text", "lorem ipsum dolor " * 200))
+    desk, lorem = made(), chat(Part("text", "lorem ipsum dolor " * 200))
     for learnt in range(3):
         counted = count(lorem, desk)
         assert 360 <= counted.low <= counted.n <= counted.high

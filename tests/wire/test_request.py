@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.records import Message, Part, Prompt, RequestFacts
-from proxy.wire.request import NAME_LIMIT, OPTION_LIMIT, RELOADING, VALUES_LIMIT, expects_stream, read_facts
+from proxy.wire.request import NAME_LIMIT, OPTION_LIMIT, RELOADING, VALUES_LIMIT, read_facts
 from proxy.wire.routes import INFERENCE, Route, classify
 from tests.wire.test_fields import JSON
 
@@ -282,20 +282,6 @@ def test_a_form_is_not_read_and_a_body_without_a_prompt_has_none():
     assert read_facts(route, "application/json", b'{"model":"m"}') == RequestFacts(
         "passthrough", "audio", "inference", model="m"
     )
-
-
-@pytest.mark.parametrize(
-    ("path", "stream", "expected"),
-    [
-        (CHAT, None, False),
-        (CHAT, True, True),
-        ("/api/chat", None, True),
-        ("/api/generate", False, False),
-        ("/api/embed", None, False),
-    ],
-)
-def test_what_is_not_said_about_streaming_is_the_dialects_default(path, stream, expected):
-    assert expects_stream(facts(path, {} if stream is None else {"stream": stream})) is expected
 
 
 @given(st.sampled_from(sorted(INFERENCE)), st.data(), st.booleans())
