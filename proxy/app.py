@@ -24,7 +24,6 @@ from proxy.client import Client, Receive, Scope, Send
 from proxy.clock import Clock
 from proxy.config import Settings, Upstream
 from proxy.counting import Furniture
-from proxy.editing import askings
 from proxy.errors import Draining
 from proxy.exchange import Exchange
 from proxy.fleet import Engine, Fleet
@@ -63,7 +62,7 @@ class DataApp:
         self.clock = clock
         self.draining = False
         self.door = Door(clock, Limits(rules(settings)))
-        self._furniture = Furniture(settings.tokens, spells="token_ids" in askings(settings))
+        self._furniture = Furniture(settings.tokens, spells=settings.prefixes.asks_ids)
         self.auditing = Auditing(settings.prefixes, self._furniture.encode, self._furniture.executor)
         self._keeper = ThreadPoolExecutor(1, thread_name_prefix="phasegate-keep")  # the last word is written last
         self._relay = Relay(transport)

@@ -14,7 +14,7 @@ FASTEST = 100_000
 """Tokens per second that no engine writes for one request; the fastest hardware writes some thousands."""
 
 LATE_NS = 10_000_000
-"""Our marks can be late by the loop's lag: an answer may have taken so much longer than we saw."""
+"""Our marks can be late by the loop's lag (2 ms is its limit, 10 ms a bad moment): less is no contradiction."""
 
 SPLIT = 1.1
 """Moments with output per token, at most: rarely an intermediary cuts one token's text in two, or an engine leaves its

@@ -157,6 +157,11 @@ class Prefixes(Section, frozen=True):
     """Audit in vLLM's own token ids: fetched from `/tokenize` before each request (a round trip more), and asked for in
     the request."""
 
+    @property
+    def asks_ids(self) -> bool:
+        """Whether vLLM is asked for a prompt's token ids: they are for the audit alone."""
+        return self.exact_ids and self.audit
+
 
 class Tenants(Section, frozen=True):
     """Who asks. Without keys file and header there are no tenants, and everything is open."""

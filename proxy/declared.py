@@ -21,7 +21,7 @@ def _asks_usage(settings: Settings) -> bool:
 
 
 def _spells(settings: Settings) -> bool:
-    return settings.prefixes.exact_ids and settings.prefixes.audit
+    return settings.prefixes.asks_ids
 
 
 def _asks_meta(settings: Settings) -> bool:

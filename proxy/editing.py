@@ -26,8 +26,7 @@ LAST = 4
 
 def askings(settings: Settings) -> tuple[str, ...]:
     """What engines are asked for beside the client, under these settings."""
-    ids = settings.prefixes.exact_ids and settings.prefixes.audit
-    on = {"usage": settings.ask_usage, "token_ids": ids, "meta_info": settings.ask_meta_info}
+    on = {"usage": settings.ask_usage, "token_ids": settings.prefixes.asks_ids, "meta_info": settings.ask_meta_info}
     return tuple([name for name in ASKINGS if on[name]])
 
 

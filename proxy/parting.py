@@ -16,7 +16,6 @@ from proxy.office.findings import cold_load, context_truncated
 from proxy.parts import Audit
 from proxy.records import (
     COLD_LOAD_NS,
-    Evidence,
     Finished,
     Inferred,
     Outcome,
@@ -82,14 +81,15 @@ class Parting:
     def _learnt(self, ended: Ended, spelt: Sequence[int]) -> Finished:
         """The record with every prompt token in its bin."""
         engine, key, facts, finished, said, _ = ended
-        if finished.outcome is Outcome.COMPLETED and not _counts_fresh(finished.evidence):
+        # A count of fresh tokens alone teaches nothing about a prompt's size.
+        if finished.outcome is Outcome.COMPLETED and not counts_fresh_only(finished.evidence):
             engine.desk.learn(facts, finished.counted, finished.usage)
         if engine.audit is None or facts.prompt is None:
             return finished
         if unread(finished.outcome, finished.status):
             engine.audit.unread(key)
             return finished
-        usage = None if _counts_fresh(finished.evidence) else finished.usage
+        usage = None if counts_fresh_only(finished.evidence) else finished.usage
         loaded_s = _loaded_s(finished)
         cut = context_truncated(finished, NO_PHASES)
         settled = engine.audit.ended(key, said, usage, spelt, loaded_s, cut)
@@ -143,17 +143,12 @@ def _load_ns(finished: Finished) -> int:
     return 0 if finished.report is None else finished.report.load_ns or 0
 
 
-def _counts_fresh(evidence: Evidence) -> bool:
-    """The engine's prompt count leaves cached tokens out: it teaches nothing about a prompt's size."""
-    return evidence.kind == "ollama" and counts_fresh_only(evidence.version)
-
-
 def _inferred(audit: Audit, settled: PrefixVerdict, finished: Finished) -> Inferred | None:
     """Cached tokens by prefill time, where the engine says the time and all of the prompt's tokens, and not these."""
     usage, report = finished.usage, finished.report
     if usage is None or usage.prompt_tokens is None or usage.cached_tokens is not None:
         return None
-    if report is None or report.prefill_ns is None or not report.covers_all or _counts_fresh(finished.evidence):
+    if report is None or report.prefill_ns is None or not report.covers_all or counts_fresh_only(finished.evidence):
         return None
     if settled.infinite is None:
         return None

@@ -8,10 +8,14 @@ another runner that has to go (inside `load_duration`), for the load itself, for
 from proxy.attribution import joint
 from proxy.attribution.bill import Bill
 from proxy.attribution.slots import part, prompt_tokens, was_cut
-from proxy.attribution.trust import LATE_NS, decoded_twice
+from proxy.attribution.trust import decoded_twice
+from proxy.claims import LATE_NS
 from proxy.records import COLD_LOAD_NS, Class, EngineReport, Evidence, Finished
 
 DURATIONS = "ollama.durations"
+
+FRESH_ONLY = ("0.0.", "0.1.", "0.2.", "0.3.", "0.30.0")
+"""Versions that count fresh tokens alone: the server in C++, and the first release that runs llama.cpp's."""
 
 ERROR_NS = 2_400_000
 """The residual's worst difference from the child's own log, 285 requests, waits of up to 4.2 s."""
@@ -60,10 +64,10 @@ def waits_inside_prefill(version: str | None) -> bool:
     return (0, 4, 0) <= tuple(map(int, numbers)) < (0, 12, 5)
 
 
-def counts_fresh_only(version: str | None) -> bool:
-    """`prompt_eval_count` leaves cached tokens out: up to 0.3.x, and 0.30.0. A build that says 0.0.0 is unknown."""
-    numbers = (version or "").split("-")[0].split(".")
-    return (numbers[:1] == ["0"] and numbers[1:2] in (["1"], ["2"], ["3"])) or numbers == ["0", "30", "0"]
+def counts_fresh_only(evidence: Evidence) -> bool:
+    """`prompt_eval_count` leaves cached tokens out. A build that says 0.0.0 is of unknown age."""
+    version = evidence.version or ""
+    return evidence.kind == "ollama" and version.startswith(FRESH_ONLY) and not version.startswith("0.0.0")
 
 
 def _embed(finished: Finished, report: EngineReport, bill: Bill) -> None:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from proxy.attribution.ollama import counts_fresh_only
 from proxy.attribution.seen import paced, shown
-from proxy.attribution.trust import FASTEST
+from proxy.claims import FASTEST
 from proxy.records import EngineReport, Finished, Phase, Timeline
 
 FASTEST_PREFILL = 1_000_000
@@ -47,7 +47,7 @@ def _fresh(finished: Finished, report: EngineReport | None) -> int | None:
     usage = finished.usage
     if usage is None or usage.prompt_tokens is None:
         return None
-    if finished.evidence.kind == "ollama" and counts_fresh_only(finished.evidence.version):
+    if counts_fresh_only(finished.evidence):
         return usage.prompt_tokens
     return None if usage.cached_tokens is None else usage.prompt_tokens - usage.cached_tokens
 

@@ -1,9 +1,7 @@
 """Whether an engine's durations can be true, seen from our clock."""
 
+from proxy.claims import FASTEST, LATE_NS
 from proxy.records import EngineReport, Finished, Timeline
-
-LATE_NS = 10_000_000
-"""Our marks can be late by the loop's lag (2 ms is its limit, 10 ms a bad moment): less is no contradiction."""
 
 UNIT = 20
 """A stream that lasts this many times longer than the engine says it decoded: wrong units are a factor of 1,000, a slow
@@ -11,9 +9,6 @@ way to us or a starved front end is one of a few."""
 
 PAUSE_NS = 1_000_000_000
 """A pause on the way to us that short answers can show without anybody's figures being wrong."""
-
-FASTEST = 100_000
-"""Tokens per second that no engine decodes for one request; the fastest hardware does a few thousand."""
 
 
 def contradicts(finished: Finished, report: EngineReport, left_ns: int) -> bool:

@@ -1,5 +1,6 @@
 """What is worth saying of one exchange beside its numbers."""
 
+from proxy.attribution.ollama import counts_fresh_only
 from proxy.records import COLD_LOAD_NS, Finished, PhaseBreakdown
 
 TRUNCATED = 1.25
@@ -7,8 +8,6 @@ TRUNCATED = 1.25
 the least count of the error band is used, so that a bad estimate says nothing."""
 TRUNCATED_TOKENS = 256
 """And at least this many tokens are missing: templates of tiny prompts differ by tens."""
-FRESH_ONLY = ("0.0.", "0.1.", "0.2.", "0.3.", "0.30.0")
-"""Ollama versions whose prompt count leaves cached tokens out: a small count is no sign of a cut."""
 
 
 def findings(finished: Finished, breakdown: PhaseBreakdown) -> tuple[str, ...]:
@@ -25,9 +24,9 @@ def cold_load(finished: Finished, breakdown: PhaseBreakdown) -> bool:
 def context_truncated(finished: Finished, breakdown: PhaseBreakdown) -> bool:
     """The engine read far fewer prompt tokens than were sent, and said nothing."""
     usage, count, evidence = finished.usage, finished.counted, finished.evidence
-    if evidence.kind != "ollama" or count is None or usage is None or usage.prompt_tokens is None:
+    if evidence.kind != "ollama" or counts_fresh_only(evidence):  # a small count of fresh tokens is no sign of a cut
         return False
-    if (evidence.version or "").startswith(FRESH_ONLY) and evidence.version != "0.0.0":  # 0.0.0: a build of unknown age
+    if count is None or usage is None or usage.prompt_tokens is None:
         return False
     reported = usage.prompt_tokens
     return count.low > reported * TRUNCATED and count.low - reported >= TRUNCATED_TOKENS

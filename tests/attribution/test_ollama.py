@@ -2,7 +2,7 @@ import pytest
 
 from proxy.attribution.ladder import attribute
 from proxy.attribution.ollama import counts_fresh_only, waits_inside_prefill
-from proxy.records import Class, Finished, Outcome, TokenCount, Usage
+from proxy.records import Class, Evidence, Finished, Outcome, TokenCount, Usage
 from tests.attribution.made import finished, line, ollama, phases, report, split
 
 STREAM = line(1000, dispatched=2, first_token=480, last_token=985)
@@ -136,9 +136,10 @@ def test_versions_of_another_kind_are_of_no_known_age() -> None:
     old = ["0.4.0", "0.12.4", "0.5.7-rc1"]
     new = ["0.12.5", "0.33.0-rc2", "0.3.14", "0.0.0", "", None, "main", "0.x.1"]
     assert [waits_inside_prefill(version) for version in old + new] == [True] * 3 + [False] * 8
-    fresh = ["0.1.32", "0.2.0", "0.3.14", "0.30.0"]
-    total = ["0.4.0", "0.24.0", "0.30.1", "0.33.0-rc2", "0.0.0", "", None, "1.3.0"]
-    assert [counts_fresh_only(version) for version in fresh + total] == [True] * 4 + [False] * 8
+    fresh = ["0.0.21", "0.1.32", "0.2.0", "0.3.14", "0.30.0", "0.30.0-rc1"]
+    total = ["0.4.0", "0.24.0", "0.30.1", "0.33.0-rc2", "0.0.0", "0.0.0-dirty", "", None, "1.3.0"]
+    assert [counts_fresh_only(Evidence("ollama", version)) for version in fresh + total] == [True] * 6 + [False] * 9
+    assert not counts_fresh_only(Evidence("llamacpp", "0.1.32"))
 
 
 def test_a_tool_call_in_one_event_keeps_its_prefill() -> None:

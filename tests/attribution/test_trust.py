@@ -1,7 +1,8 @@
 import pytest
 
 from proxy.attribution.ladder import DISTRUSTED, attribute
-from proxy.attribution.trust import LATE_NS, contradicts
+from proxy.attribution.trust import contradicts
+from proxy.claims import LATE_NS
 from proxy.records import EngineReport, Timeline, Usage
 from tests.attribution.made import finished, line, ollama, report
 
