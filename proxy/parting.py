@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
+from proxy.attribution.findings import cold_load, context_truncated
 from proxy.attribution.ladder import attribute
 from proxy.attribution.ollama import counts_fresh_only
 from proxy.auditing import LONG, Auditing
@@ -12,24 +13,13 @@ from proxy.engines.fingerprint import resident
 from proxy.events import Said
 from proxy.fleet import Engine
 from proxy.messages import Message, PromptSeen
-from proxy.office.findings import cold_load, context_truncated
 from proxy.parts import Audit
-from proxy.records import (
-    COLD_LOAD_NS,
-    Finished,
-    Inferred,
-    Outcome,
-    PhaseBreakdown,
-    PrefixVerdict,
-    RequestFacts,
-)
+from proxy.records import COLD_LOAD_NS, Finished, Inferred, Outcome, PrefixVerdict, RequestFacts
 from proxy.rooms import Ended
 from proxy.tap import FAULTS
 
 ASK_S = 2.0
 """How long a look-up beside an exchange may take: what is in memory, how long a prompt is."""
-NO_PHASES = PhaseBreakdown(())
-"""For a finding that looks at none."""
 
 
 class Parting:
@@ -91,8 +81,7 @@ class Parting:
             return finished
         usage = None if counts_fresh_only(finished.evidence) else finished.usage
         loaded_s = _loaded_s(finished)
-        cut = context_truncated(finished, NO_PHASES)
-        settled = engine.audit.ended(key, said, usage, spelt, loaded_s, cut)
+        settled = engine.audit.ended(key, said, usage, spelt, loaded_s, context_truncated(finished))
         # Of a prompt that the engine read differently (tools left out, turns cut), or not at all, nothing is learnt.
         if settled is not None and settled.infinite is not None:
             self._show(engine, facts, finished, said)
@@ -134,7 +123,7 @@ def _loaded_s(finished: Finished) -> float | None:
     sent_ns = line.dispatched_ns or 0
     if line.finish == "load":  # and did nothing else
         load_ns = line.total_ns - sent_ns
-    if load_ns < COLD_LOAD_NS or not cold_load(finished, attribute(finished)):
+    if load_ns < COLD_LOAD_NS or not cold_load(attribute(finished)):
         return None
     return line.at_s + (sent_ns + load_ns) / 1e9
 

@@ -15,6 +15,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from proxy import cli
+from proxy.attribution.findings import RULES
 from proxy.attribution.ladder import CLOCK, DISTRUSTED, REPORTED, attribute
 from proxy.claims import FIELDS
 from proxy.config import Limit, Section, Settings, Upstream
@@ -27,7 +28,6 @@ from proxy.exporters.series import Series
 from proxy.loading import load
 from proxy.messages import EngineState, Pulse
 from proxy.office import app, live, trends
-from proxy.office.findings import RULES
 from proxy.office.guard import Guard
 from proxy.prefixes.ledger import BINS
 from proxy.records import (

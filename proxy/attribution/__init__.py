@@ -8,6 +8,7 @@
       seen                what a stream shows of the writing, and whether its first token event is where it began
       slots               when a residual was waiting for a slot, and when the engine's own work
       rates               tokens per second, time per output token
+    findings              what is worth saying of one exchange beside its numbers
 
 To add an engine: one file, its test, a line in `ladder.REPORTED` or `ladder.CLOCK`.
 """

@@ -3,7 +3,6 @@
     channel    the way here: frames over a socketpair
     process    starts this process, restarts it, stops it last
     settle     waits for evidence that comes late
-    findings   what is worth saying of one exchange
     office     the middle: message -> record -> exporters
     scrape     looks at what engines tell of themselves; `figures` keep it, `windows` hold it beside our records
     live       one line per request for the terminal

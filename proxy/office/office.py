@@ -11,9 +11,9 @@ from typing import TypeVar
 
 import structlog
 
+from proxy.attribution.findings import findings
 from proxy.exporters.exporter import Exporter
 from proxy.messages import Message, Pulse
-from proxy.office.findings import findings
 from proxy.office.settle import SettlingRoom
 from proxy.records import Class, EngineReport, Finished, Phase, PhaseBreakdown, RequestRecord
 

@@ -15,11 +15,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
+from proxy.attribution.findings import findings
 from proxy.attribution.ladder import attribute
 from proxy.cli import service
 from proxy.cli.serve import serve
 from proxy.messages import Message
-from proxy.office.findings import findings
 from proxy.records import Finished, RequestRecord
 from tests.cases.case import Case
 from tests.cases.exposition import Exposition, parse

@@ -1,6 +1,6 @@
 import pytest
 
-from proxy.office.findings import findings
+from proxy.attribution.findings import findings
 from proxy.records import Class, Evidence, Phase, PhaseBreakdown, TokenCount, Usage
 from tests.support.records import MS, breakdown, finished
 

@@ -1,5 +1,7 @@
 """What is worth saying of one exchange beside its numbers."""
 
+from collections.abc import Callable
+
 from proxy.attribution.ollama import counts_fresh_only
 from proxy.records import COLD_LOAD_NS, Finished, PhaseBreakdown
 
@@ -16,12 +18,12 @@ def findings(finished: Finished, breakdown: PhaseBreakdown) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*finished.findings, *breakdown.findings, *ours)))
 
 
-def cold_load(finished: Finished, breakdown: PhaseBreakdown) -> bool:
+def cold_load(breakdown: PhaseBreakdown) -> bool:
     """The model was loaded for this request."""
     return any(phase.name == "load" and phase.ns >= COLD_LOAD_NS for phase in breakdown.phases)
 
 
-def context_truncated(finished: Finished, breakdown: PhaseBreakdown) -> bool:
+def context_truncated(finished: Finished) -> bool:
     """The engine read far fewer prompt tokens than were sent, and said nothing."""
     usage, count, evidence = finished.usage, finished.counted, finished.evidence
     if evidence.kind != "ollama" or counts_fresh_only(evidence):  # a small count of fresh tokens is no sign of a cut
@@ -32,11 +34,15 @@ def context_truncated(finished: Finished, breakdown: PhaseBreakdown) -> bool:
     return count.low > reported * TRUNCATED and count.low - reported >= TRUNCATED_TOKENS
 
 
-def num_ctx_ignored(finished: Finished, breakdown: PhaseBreakdown) -> bool:
+def num_ctx_ignored(finished: Finished) -> bool:
     """The client asked for a window on a route where Ollama does not look for it."""
     asked = any(name == "num_ctx" for name, _ in finished.facts.options)
     return asked and finished.evidence.kind == "ollama" and finished.facts.dialect != "ollama"
 
 
-RULES = {"cold_load": cold_load, "context_truncated": context_truncated, "num_ctx_ignored": num_ctx_ignored}
+RULES: dict[str, Callable[[Finished, PhaseBreakdown], bool]] = {
+    "cold_load": lambda finished, breakdown: cold_load(breakdown),
+    "context_truncated": lambda finished, breakdown: context_truncated(finished),
+    "num_ctx_ignored": lambda finished, breakdown: num_ctx_ignored(finished),
+}
 """Every finding that is made here."""
