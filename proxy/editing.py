@@ -4,6 +4,7 @@ time is put in. An answer that neither concerns, that is compressed or an error,
 from collections.abc import Callable, Sequence
 
 from proxy.config import Settings
+from proxy.events import Reader
 from proxy.headers import SERVER_TIMING, Pair
 from proxy.records import EngineReport, RequestFacts
 from proxy.rooms import Filter
@@ -12,7 +13,7 @@ from proxy.tap import FAULTS
 from proxy.timeline import Recorder
 from proxy.wire.asking import ASKINGS
 from proxy.wire.blocks import parse_block
-from proxy.wire.dialects import Reader, dialect_of, reader_for
+from proxy.wire.dialects import dialect_of, reader_for
 from proxy.wire.edits import Events, Whole
 from proxy.wire.framing import media_type
 

@@ -1,6 +1,7 @@
 """What is said on the wire, dialect-free: the words between framing, readers and the recorder."""
 
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import NamedTuple, Protocol
 
 from proxy.records import EngineReport, Usage
 
@@ -64,3 +65,35 @@ class Said(NamedTuple):
 
 
 NOTHING = Event()
+
+
+class Framing(Protocol):
+    """Bytes of one body to frames; `wire.framing` has them."""
+
+    overflowed: bool
+    """A frame was over the limit: observing stopped."""
+
+    @property
+    def bite(self) -> int:
+        """Bytes that it takes in a millisecond, whatever they are."""
+        ...
+
+    def feed(self, data: bytes) -> list[Frame]:
+        """Take the next bytes; the frames that they complete."""
+        ...
+
+    def close(self) -> Iterable[list[Frame]]:
+        """The body ended in due form; what was open counts as complete. In bites, where that is much."""
+        ...
+
+
+class Reader(Protocol):
+    """Frames of one answer to events, with state: one reader an answer; `wire.dialects` has them."""
+
+    def read(self, frame: Frame) -> Event:
+        """What the frame says; raises `Unreadable` (a ValueError) where it cannot be read."""
+        ...
+
+    def complete(self) -> bool:
+        """The framing ended cleanly: has the dialect's own end been seen?"""
+        ...

@@ -264,6 +264,15 @@ class Usage(NamedTuple):
     """None is unknown, not zero."""
     reasoning_tokens: int | None = None
 
+    def over(self, old: "Usage") -> "Usage":
+        """What is said here and, where that is silent, what was said before: dialects tell usage in pieces."""
+        return Usage(
+            self.prompt_tokens if self.prompt_tokens is not None else old.prompt_tokens,
+            self.output_tokens if self.output_tokens is not None else old.output_tokens,
+            self.cached_tokens if self.cached_tokens is not None else old.cached_tokens,
+            self.reasoning_tokens if self.reasoning_tokens is not None else old.reasoning_tokens,
+        )
+
 
 COLD_LOAD_NS = 300_000_000
 """A load of so much brought the model into memory. Ollama's `load_duration` is never zero: of a model that was there it

@@ -4,10 +4,9 @@ Rules: it never changes, delays or fails a response. What it cannot read costs a
 unreadable, and where nothing more can be read it goes blind and says why.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterator, Sequence
 
-from proxy.events import Event, Frame, Said
+from proxy.events import Event, Frame, Framing, Reader, Said
 from proxy.inflating import UNSOUND, inflater
 from proxy.timeline import Recorder
 
@@ -47,38 +46,6 @@ SLICES = 16
 
 OVERFLOWED = "an event is over the size limit"
 LEFT_BEHIND = "more was written at once than can be read"
-
-
-class Framing(Protocol):
-    """Bytes to frames; `wire.framing` has them."""
-
-    overflowed: bool
-
-    @property
-    def bite(self) -> int:
-        """Bytes that it takes at a time."""
-        ...
-
-    def feed(self, data: bytes) -> list[Frame]:
-        """Frames that this piece completes."""
-        ...
-
-    def close(self) -> Iterable[list[Frame]]:
-        """The body ended in due form: what is open counts as complete. In bites, where that is much."""
-        ...
-
-
-class Reader(Protocol):
-    """Frames to events; `wire.dialects` has them."""
-
-    def read(self, frame: Frame) -> Event:
-        """What the frame says; a ValueError where it cannot be read."""
-        ...
-
-    def complete(self) -> bool:
-        """The dialect's own end has been seen."""
-        ...
-
 
 Texts = Callable[[Sequence[bytes]], Sequence[str]]
 """Reads to the text of each, empty for reasoning, where each is one event that says no more than a piece of choice 0's

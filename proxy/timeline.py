@@ -176,7 +176,7 @@ class Recorder:
         elif role and self._role is None:
             self._role = t - self._arrived
         if usage is not None:
-            self.usage = _later(self.usage, usage)
+            self.usage = usage if self.usage is None else usage.over(self.usage)
         if report is not None:
             self.report = report
         if error is not None:
@@ -272,15 +272,3 @@ class Recorder:
         for series in self._series.values():
             if len(series.recent) >= EXACT_GAPS:
                 series.fold()
-
-
-def _later(old: Usage | None, new: Usage) -> Usage:
-    """What is said now and, where that is silent, what was said before: dialects tell usage in pieces."""
-    if old is None:
-        return new
-    return Usage(
-        new.prompt_tokens if new.prompt_tokens is not None else old.prompt_tokens,
-        new.output_tokens if new.output_tokens is not None else old.output_tokens,
-        new.cached_tokens if new.cached_tokens is not None else old.cached_tokens,
-        new.reasoning_tokens if new.reasoning_tokens is not None else old.reasoning_tokens,
-    )

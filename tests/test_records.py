@@ -67,3 +67,8 @@ def test_facts_without_the_prompt_keep_all_else() -> None:
 def test_a_record_holds_a_name_of_bounded_length() -> None:
     facts = records.RequestFacts("openai", "chat", "inference", "m" * 9_000_000)
     assert facts.promptless().model == "m" * records.NAME_CHARS
+
+
+def test_what_is_said_of_usage_stands_over_what_was_said_before() -> None:
+    assert Usage(16, None, 0, None).over(Usage(8, 2, 4, None)) == Usage(16, 2, 0, None)
+    assert Usage().over(Usage(1, 2, 3, 4)) == Usage(1, 2, 3, 4)

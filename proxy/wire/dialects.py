@@ -1,26 +1,14 @@
 """The registry: what each dialect can do. A new dialect is one file, and one line here."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from proxy.errors import ProxyError
-from proxy.events import NOTHING, Event, Frame
+from proxy.events import NOTHING, Event, Frame, Reader
 from proxy.records import RequestFacts
 from proxy.wire import anthropic, llamacpp, ollama, openai, passthrough, responses, sglang
 from proxy.wire.decoding import DONE, Unreadable
 from proxy.wire.framing import says_json, streams
-
-
-class Reader(Protocol):
-    """Frames of one answer to events. It has state: one reader an answer."""
-
-    def read(self, frame: Frame) -> Event:
-        """What the frame says; raises `Unreadable` (a ValueError) where it cannot be read."""
-        ...
-
-    def complete(self) -> bool:
-        """The framing ended cleanly: has the dialect's own end been seen?"""
-        ...
 
 
 class Perhaps:

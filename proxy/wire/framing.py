@@ -11,9 +11,8 @@ relaying: from then on a machine says nothing and `overflowed` is true.
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Protocol
 
-from proxy.events import Frame
+from proxy.events import Frame, Framing
 from proxy.wire.abridging import Ends
 from proxy.wire.blocks import LINES, Blocks, lines, parse_block
 from proxy.wire.decoding import LONG, crowded
@@ -31,26 +30,6 @@ WHOLE_BITE = 64 * 1024
 WHOLE_LIMIT = 1024 * 1024
 """Bytes of a body that is read as a whole, in one go of some milliseconds: an answer that repeats a prompt of 131,072
 token ids. What is longer is embeddings and log-probabilities, and its figures stand at its ends."""
-
-
-class Framing(Protocol):
-    """Frames of one body."""
-
-    overflowed: bool
-    """A frame was over the limit: observing stopped."""
-
-    @property
-    def bite(self) -> int:
-        """Bytes that it takes in a millisecond, whatever they are."""
-        ...
-
-    def feed(self, data: bytes) -> list[Frame]:
-        """Take the next bytes; the frames that they complete."""
-        ...
-
-    def close(self) -> Iterable[list[Frame]]:
-        """The body ended in due form; what was open counts as complete. In bites, where that is much."""
-        ...
 
 
 class Sse:

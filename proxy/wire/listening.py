@@ -2,9 +2,8 @@
 
 from collections.abc import Callable
 
-from proxy.events import Event, Frame
+from proxy.events import Event, Frame, Reader
 from proxy.wire.cutting import read
-from proxy.wire.dialects import Reader
 
 _MARK = b'"prompt_token_ids":'
 

@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 import msgspec
 
+from proxy.events import Framing, Reader
 from proxy.wire.decoding import REFUSED
-from proxy.wire.dialects import Reader
-from proxy.wire.framing import Framing, Ndjson, Sse
+from proxy.wire.framing import Ndjson, Sse
 from proxy.wire.ollama import Ollama
 from proxy.wire.openai import OpenAi
 

@@ -35,17 +35,7 @@ def known(usage: Usage) -> Usage | None:
 
 def completed(usage: Usage | None, more: Usage) -> Usage | None:
     """A statement of usage, with what it leaves open taken from `more`."""
-    if usage is None:
-        return known(more)
-    return known(
-        Usage(
-            *(mine if mine is not None else theirs for mine, theirs in zip(_values(usage), _values(more), strict=True))
-        )
-    )
-
-
-def _values(usage: Usage) -> tuple[int | None, ...]:
-    return (usage.prompt_tokens, usage.output_tokens, usage.cached_tokens, usage.reasoning_tokens)
+    return known(more if usage is None else usage.over(more))
 
 
 def openai_usage(stated: object) -> Usage | None:

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from proxy.events import NOTHING, Event, Frame
+from proxy.events import NOTHING, Event, Frame, Reader
 from proxy.records import EngineReport, RequestFacts, Usage
 from proxy.wire.decoding import Unreadable
-from proxy.wire.dialects import DIALECTS, Reader, reader_for
+from proxy.wire.dialects import DIALECTS, reader_for
 from proxy.wire.framing import framing_for, streams
 from proxy.wire.passthrough import Passthrough, Refusals
 from proxy.wire.request import read_facts

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.events import Frame
-from proxy.wire.framing import WHOLE_LIMIT, Framing, Ndjson, Sse, Whole, framing_for, streams
+from proxy.events import Frame, Framing
+from proxy.wire.framing import WHOLE_LIMIT, Ndjson, Sse, Whole, framing_for, streams
 
 LIMIT = 1 << 20
 
