@@ -23,9 +23,12 @@ class Bill:
         self.take("proxy", dispatched - line.admission_ns, Class.MEASURED, "clock", 0)
 
     def take(self, name: str, ns: int | None, klass: Class, source: str, error_ns: int | None = None) -> None:
-        """Give `ns` to a phase, at most what is left. None is no phase; a zero is one only where it was measured."""
+        """Give `ns` to a phase, at most what is left. None is no phase; a zero is one only where it was measured.
+        Raises ValueError for a phase that is there already: its time would be lost."""
         if ns is None or (ns <= 0 and klass is not Class.MEASURED):
             return
+        if name in self._phases:
+            raise ValueError(f"{name} is taken twice")
         ns = min(max(ns, 0), self.left)
         self.left -= ns
         self._phases[name] = Phase(name, ns, klass, source, error_ns)

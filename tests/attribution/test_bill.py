@@ -1,3 +1,5 @@
+import pytest
+
 from proxy.attribution.bill import Bill
 from proxy.records import Class, Phase
 from tests.attribution.made import finished, line
@@ -28,3 +30,11 @@ def test_a_zero_is_a_phase_only_where_it_was_measured() -> None:
         ("delivery", 0),
         ("unattributed", 10_000_000),
     ]
+
+
+def test_a_phase_is_taken_once() -> None:
+    bill = Bill(finished("openai", line(10)))
+    bill.take("queue", 3_000_000, Class.DERIVED, "a")
+    with pytest.raises(ValueError, match="queue is taken twice"):
+        bill.take("queue", 4_000_000, Class.DERIVED, "b")
+    assert sum(phase.ns for phase in bill.close()) == 10_000_000
