@@ -23,7 +23,7 @@ from proxy.auditing import Auditing
 from proxy.client import Client, Receive, Scope, Send
 from proxy.clock import Clock
 from proxy.config import Settings, Upstream
-from proxy.counting import Furniture
+from proxy.counting import Desks
 from proxy.errors import Draining
 from proxy.exchange import Exchange
 from proxy.fleet import Engine, Fleet
@@ -62,8 +62,8 @@ class DataApp:
         self.clock = clock
         self.draining = False
         self.door = Door(clock, Limits(rules(settings)))
-        self._furniture = Furniture(settings.tokens, spells=settings.prefixes.asks_ids)
-        self.auditing = Auditing(settings.prefixes, self._furniture.encode, self._furniture.executor)
+        self._desks = Desks(settings.tokens, spells=settings.prefixes.asks_ids)
+        self.auditing = Auditing(settings.prefixes, self._desks.encode, self._desks.executor)
         self._keeper = ThreadPoolExecutor(1, thread_name_prefix="phasegate-keep")  # the last word is written last
         self._relay = Relay(transport)
         self._send = send
@@ -183,7 +183,7 @@ class DataApp:
             any_name=lambda: engine.kind in ANY_NAME,
             longest=lambda model: engine.fingerprint.longest(model),
         )
-        engine = Engine(upstream, self._relay, door, self._furniture.desk(ask, known), configured, known)
+        engine = Engine(upstream, self._relay, door, self._desks.desk(ask, known), configured, known)
         return engine
 
 

@@ -1,4 +1,4 @@
-"""The audits' furniture: one audit per engine over texts that all share, and a sample of prompts for the office.
+"""The audits of all engines, over texts that all share, and a sample of prompts for the office.
 
 A prompt's new long texts are tokenised off the loop first. The key of all hashes is kept in a file where one is named,
 so that families keep their names over a restart.

@@ -17,8 +17,9 @@ LATE_NS = 10_000_000
 """Our marks can be late by the loop's lag (2 ms is its limit, 10 ms a bad moment): less is no contradiction."""
 
 SPLIT = 1.1
-"""Moments with output per token, at most: rarely an intermediary cuts one token's text in two, or an engine leaves its
-first or last token out of its count. Above it is another matter's figure: of a chunk, of a part."""
+"""Moments at which output came, per output token that the engine counts, at most. It may be a little over one: now and
+then an intermediary cuts one token's text in two, or an engine leaves its first or last token out of its count. If it
+is more, the count is of something else: of one chunk, of one part."""
 
 FIELDS = ("prompt_tokens", "cached_tokens", "output_tokens", "reasoning_tokens", "fresh_tokens")
 """Figures that are judged. The finding of each is `impossible.` and its name."""

@@ -1,4 +1,4 @@
-"""The desks' furniture: vocabularies loaded once, meters shared by all engines, one thread for long prompts."""
+"""The desks of all engines: vocabularies loaded once, meters that all share, one thread for long prompts."""
 
 import importlib
 from collections.abc import Callable, Mapping
@@ -21,7 +21,7 @@ CACHE_BYTES = 32 * 1024 * 1024
 """For the shapes of texts seen before: some 26,000 pieces, the histories of thousands of conversations."""
 
 
-class Closed:
+class NoDesk:
     """The desk of an engine whose prompts are not counted."""
 
     def serves(self, kind: str) -> None:
@@ -47,8 +47,8 @@ class Closed:
         return 0
 
 
-class Furniture:
-    """What desks are made of. Raises ConfigError for a vocabulary that cannot be read."""
+class Desks:
+    """Makes each engine's desk. Raises ConfigError for a vocabulary that cannot be read."""
 
     def __init__(self, settings: Tokens, *, spells: bool = False) -> None:
         """`spells`: engines that can are asked for a prompt's token ids, whether or not they are asked to count."""
@@ -61,10 +61,10 @@ class Furniture:
         self._default = self._meter(settings.vocabulary)
         self._meters = self._of_models(settings.models)
 
-    def desk(self, ask: Ask, known: Callable[[str], str] = as_it_is) -> Desk | Closed:
+    def desk(self, ask: Ask, known: Callable[[str], str] = as_it_is) -> Desk | NoDesk:
         """A desk for one engine; `known` says which model a client means by a name."""
         if not self._settings.count:
-            return Closed()
+            return NoDesk()
         return Desk(self._default, self._meters, ask, self._asks, known)
 
     def encode(self, text: str) -> list[int]:

@@ -290,9 +290,10 @@ def answering(engines: Sequence[Engine]) -> Sequence[Engine]:
 
 
 def having(engines: Sequence[Engine], facts: RequestFacts) -> Sequence[Engine]:
-    """Those that have such a route, for a request that names no model. An engine's own language is spoken by its kind;
-    Ollama has no other but OpenAI's and Anthropic's, and in these it wants a model. What may be a form any may have:
-    the model in it was not read."""
+    """Those that may have such a route, for a request that names no model; all, where none seems to.
+
+    An engine's own language is for engines of that kind. What may be a form is for any: the model in it was not read.
+    All else is for any but Ollama, which speaks OpenAI's and Anthropic's language too, but wants a model there."""
     if facts.dialect in {engine.kind for engine in engines} - {"openai"}:
         fitting = [engine for engine in engines if engine.kind == facts.dialect]
     elif (facts.dialect, facts.route) == ("passthrough", "inference"):

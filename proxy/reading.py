@@ -9,7 +9,8 @@ from proxy.wire.request import COMPRESSED
 
 LONG_BODY = 64 * 1024
 """Bytes of a body that is read on the loop: 0.2 ms of the usual JSON, where a hand-over costs 0.1 ms and, on a busy
-loop, up to the interpreter's switch interval of 5 ms each way."""
+loop, up to the interpreter's switch interval each way (`interpreter.SWITCH_S`). A thread takes from the loop what
+Python does with the values; decoding itself is one call, which holds the interpreter there too."""
 
 MANY_VALUES = 2_000
 """Commas in a body that is read on the loop: about as many values, and reading a tiny message takes 3 to 5 us."""

@@ -231,8 +231,8 @@ class PrefixVerdict(NamedTuple):
     block: int
     """Tokens a cache block."""
     tokens: int
-    """Prompt tokens of the engine's own prompt, its template's with them: as it says them; about so many, by what it
-    said of others, where it does not (yet). All figures here are parts of these."""
+    """Prompt tokens including the template: the engine's count, or our estimate until it says one. Every figure here is
+    a part of it."""
     expected: int | None = None
     """Tokens that this engine could take from its cache, by what was known at dispatch."""
     attainable: int | None = None

@@ -35,8 +35,9 @@ HELD_BYTES = 64 * 1024
 """Bytes that may wait so: one full read of a socket."""
 
 SLICE = 1536
-"""Work of one turn of the loop: frames, which take some 4 us each, count 4, those that cannot be read 20, and bytes an
-eighth, or a quarter where there are many, for those that make no frame. What is held of a usual stream is one slice."""
+"""Work of one turn of the loop: a millisecond of the worst there is (frames that cannot be read, blank lines), a tenth
+of that of usual events. A frame counts `FRAME`, one that cannot be read `UNREADABLE` more; a byte an eighth or, of a
+read that is cut into bites, a quarter, and a bite `FRAME`. What is held of a usual stream is one slice."""
 FRAME, UNREADABLE = 4, 16
 FEW = 128
 """Frames, or line ends of a read, that are looked at together: of the worst sort they are a millisecond of work."""

@@ -1,4 +1,4 @@
-"""What desks are made of: vocabularies by name or file, shared by all engines."""
+"""Desks of all engines: vocabularies by name or file."""
 
 import asyncio
 import sys
@@ -10,7 +10,7 @@ from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 
 from proxy.config import Tokens
-from proxy.counting import Closed, Furniture
+from proxy.counting import Desks, NoDesk
 from proxy.flaws import ConfigError
 from proxy.records import Message, Part, Prompt, RequestFacts, TokenCount, Usage
 from proxy.tokens.desk import Desk
@@ -26,22 +26,22 @@ def asking(model: str) -> RequestFacts:
     return RequestFacts("openai", "chat", "inference", model=model, prompt=prompt)
 
 
-def counted(desk: Desk | Closed, model: str) -> TokenCount:
+def counted(desk: Desk | NoDesk, model: str) -> TokenCount:
     count = asyncio.run(desk.count(asking(model), b"{}"))
     assert count is not None
     return count
 
 
 def test_a_prompt_is_counted_with_the_vocabulary_of_its_model() -> None:
-    desk = Furniture(Tokens(vocabulary="cl100k_base", models={"new": "o200k_base"})).desk(nobody)
+    desk = Desks(Tokens(vocabulary="cl100k_base", models={"new": "o200k_base"})).desk(nobody)
     old, new = (len(load(name).encode_ordinary(TEXT)) for name in ("cl100k_base", "o200k_base"))
     assert old != new
     assert (counted(desk, "any").text_tokens, counted(desk, "new").text_tokens) == (old, new)
 
 
 def test_what_one_engine_says_of_a_model_tells_nothing_of_anothers() -> None:
-    furniture = Furniture(Tokens())
-    one, other = furniture.desk(nobody), furniture.desk(nobody)
+    desks = Desks(Tokens())
+    one, other = desks.desk(nobody), desks.desk(nobody)
     for _ in range(20):
         one.learn(asking("m"), counted(one, "m"), Usage(prompt_tokens=90, output_tokens=1))
     assert counted(one, "m").how == "calibrated"
@@ -49,14 +49,14 @@ def test_what_one_engine_says_of_a_model_tells_nothing_of_anothers() -> None:
 
 
 def test_the_default_vocabulary_encodes_any_text() -> None:
-    assert Furniture(Tokens()).encode(TEXT + "<|endoftext|>")[:3] == load("cl100k_base").encode_ordinary(TEXT)[:3]
+    assert Desks(Tokens()).encode(TEXT + "<|endoftext|>")[:3] == load("cl100k_base").encode_ordinary(TEXT)[:3]
 
 
 def test_a_models_own_file_counts_it(tmp_path: Path) -> None:
     made = Tokenizer(WordLevel({"How": 0, "?": 1}, unk_token="?"))
     made.pre_tokenizer = Whitespace()
     made.save(str(tmp_path / "tokenizer.json"))
-    desk = Furniture(Tokens(models={"m": str(tmp_path / "tokenizer.json")})).desk(nobody)
+    desk = Desks(Tokens(models={"m": str(tmp_path / "tokenizer.json")})).desk(nobody)
     assert counted(desk, "m").text_tokens == len(made.encode(TEXT).ids)
 
 
@@ -64,13 +64,13 @@ def test_a_file_that_is_no_tokenizer_is_named(tmp_path: Path) -> None:
     file = tmp_path / "tokenizer.json"
     file.write_text("{}", "utf-8")
     with pytest.raises(ConfigError, match=r"^tokens\.models: cannot read .*tokenizer\.json"):
-        Furniture(Tokens(models={"m": str(file)}))
+        Desks(Tokens(models={"m": str(file)}))
 
 
 def test_without_the_extra_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "proxy.tokens.hf", None)
     with pytest.raises(ConfigError, match=r"needs the extra `hf`"):
-        Furniture(Tokens(models={"m": "tokenizer.json"}))
+        Desks(Tokens(models={"m": "tokenizer.json"}))
 
 
 def test_an_engine_is_asked_only_where_that_is_set() -> None:
@@ -81,7 +81,7 @@ def test_an_engine_is_asked_only_where_that_is_set() -> None:
         return None
 
     for on in (False, True):
-        desk = Furniture(Tokens(ask_engine=on)).desk(ask)
+        desk = Desks(Tokens(ask_engine=on)).desk(ask)
         desk.serves("vllm")
         counted(desk, "m")
     assert asked == ["/tokenize"]
@@ -94,7 +94,7 @@ def test_vllm_is_asked_where_prompts_are_to_be_spelt() -> None:
         asked.append(question.target)
         return None
 
-    desk = Furniture(Tokens(), spells=True).desk(ask)
+    desk = Desks(Tokens(), spells=True).desk(ask)
     for kind in ("llamacpp", "vllm"):
         desk.serves(kind)
         counted(desk, "m")
@@ -102,7 +102,7 @@ def test_vllm_is_asked_where_prompts_are_to_be_spelt() -> None:
 
 
 def test_without_counting_nothing_is_counted_learnt_or_kept() -> None:
-    desk = Furniture(Tokens(count=False)).desk(nobody)
+    desk = Desks(Tokens(count=False)).desk(nobody)
     desk.serves("vllm")
     assert desk.restore({"new": 5}) == 0
     assert asyncio.run(desk.count(asking("new"), b"{}")) is None

@@ -6,7 +6,7 @@ import pytest
 from proxy import parts
 from proxy.admission.door import EngineDoor
 from proxy.admission.permit import Permit
-from proxy.counting import Closed
+from proxy.counting import NoDesk
 from proxy.prefixes.audit import Audit
 from proxy.tokens.desk import Desk
 
@@ -17,7 +17,7 @@ from proxy.tokens.desk import Desk
         (parts.Permit, Permit),
         (parts.Door, EngineDoor),
         (parts.Desk, Desk),
-        (parts.Desk, Closed),
+        (parts.Desk, NoDesk),
         (parts.Audit, Audit),
     ],
 )

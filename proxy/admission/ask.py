@@ -1,4 +1,4 @@
-"""One request, as limits see it, and why a limit denies it."""
+"""One request, as limits see it."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple

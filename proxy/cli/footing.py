@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from proxy.config import Settings
-from proxy.counting import Furniture
+from proxy.counting import Desks
 from proxy.exporters.reader import SQLITE_MAGIC, opened
 from proxy.exporters.schema import NotOurs, known
 from proxy.flaws import ConfigError, Flaw
@@ -55,7 +55,7 @@ def unfounded(settings: Settings) -> Iterator[Flaw]:
 def unfurnished(settings: Settings) -> Iterator[Flaw]:
     """Vocabularies that cannot be read. Reads them, which may take a second each."""
     try:
-        Furniture(settings.tokens)
+        Desks(settings.tokens)
     except ConfigError as error:
         yield from error.flaws
 

@@ -1,7 +1,8 @@
 """Edits one member of a JSON object in its bytes; all other bytes stay as they came.
 
-The text is never decoded and written anew: that would change spacing, escapes and numbers. Where the text is not
-plain enough to be sure (broken, or the member stands there twice), nothing is changed.
+The text is never decoded and written anew: that would change spacing, escapes and numbers. Nothing is changed where the
+member stands there twice, or where an object that holds its name is broken. A text that lacks the name is not gone
+through: whatever stands behind its opening brace, the member is put there.
 """
 
 import json

@@ -11,7 +11,7 @@ import time
 from collections.abc import Awaitable, Callable
 
 from proxy.config import Tokens
-from proxy.counting import Furniture
+from proxy.counting import Desks
 from proxy.interpreter import calm
 from proxy.parts import Desk
 from proxy.records import Message, Part, Prompt, RequestFacts
@@ -114,7 +114,7 @@ async def main() -> None:
     load(DEFAULT)
     print(f"loading {DEFAULT} {time.perf_counter() - start:.2f} s")
     calm()  # as `serve` does
-    desk = Furniture(Tokens()).desk(nobody)
+    desk = Desks(Tokens()).desk(nobody)
     await small_chat(desk)
     await large_prompts(desk)
 

@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 
 from proxy.config import Tokens
-from proxy.counting import Furniture
+from proxy.counting import Desks
 from proxy.records import Call, Message, Part, Prompt, RequestFacts, TokenCount, Usage
 from tests.bench import corpus
 from tests.support.desks import nobody
@@ -47,7 +47,7 @@ def truth(client: httpx.Client, body: dict[str, Any]) -> int | None:
 
 
 async def play(client: httpx.Client, model: str, seed: int, n: int) -> list[tuple[TokenCount, int]]:
-    desk = Furniture(Tokens()).desk(nobody)
+    desk = Desks(Tokens()).desk(nobody)
     played = []
     for body in corpus.chats(seed, n):
         count = await desk.count(facts(body))
