@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.wire.splicing import find, members, splice
+from proxy.wire.splicing import _string_end, find, members, splice
 from tests.wire.test_fields import JSON
 
 PATH = ("stream_options", "include_usage")
@@ -113,6 +113,27 @@ def test_members_come_in_order_with_their_places():
         ("b", b'"x"'),
     ]
     assert list(members(b" { } ")) == []
+
+
+def end_of_string(text, at):
+    """Byte by byte; None where it is open."""
+    at += 1
+    while at < len(text):
+        if text[at] == ord('"'):
+            return at + 1
+        at += 2 if text[at] == ord("\\") else 1
+    return None
+
+
+@given(st.text(alphabet='"\\a \n', max_size=4), st.text(alphabet='"\\a \n', max_size=12))
+def test_a_string_ends_at_the_first_quote_that_no_escape_is_for(before, behind):
+    text, at = f'{before}"{behind}'.encode(), len(before)
+    end = end_of_string(text, at)
+    if end is None:
+        with pytest.raises(ValueError, match="an open string"):
+            _string_end(text, at)
+    else:
+        assert _string_end(text, at) == end
 
 
 def test_a_text_of_nothing_but_escapes_is_gone_through_once():
