@@ -1,10 +1,11 @@
 """What the data process tells the office."""
 
-import dataclasses
 from typing import get_args
 
 import pytest
 
+from proxy.cli.service import hello
+from proxy.config import Settings
 from proxy.messages import EngineState, Hello, Message, Pulse
 from tests.support.records import frozen
 
@@ -25,6 +26,5 @@ def test_a_pulse_of_a_fresh_process_claims_nothing() -> None:
 
 
 def test_hello_holds_defaults_of_the_settings_it_mirrors() -> None:
-    hello = Hello(pid=1, version="0")
-    assert (hello.admin_host, hello.admin_port, hello.store_days, hello.scrape_s) == ("127.0.0.1", 8801, 30.0, 5.0)
-    assert dataclasses.replace(hello, pid=2).pid == 2
+    told = hello(Settings(), audit_key=b"")
+    assert told == Hello(pid=told.pid, version=told.version, config=told.config)

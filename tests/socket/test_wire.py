@@ -278,13 +278,17 @@ def test_a_body_that_ends_with_its_connection_is_whole(head: bytes) -> None:
     "head", [CHUNKED + b"2\r\nhi\r\n", b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhi"], ids=["chunked", "length"]
 )
 def test_framing_that_breaks_off_says_so_after_the_last_byte(head: bytes) -> None:
+    over = asyncio.Event()
+
     async def play(peer: Peer) -> None:
         await peer.request(4)
         peer.say(head)
+        await peer.hang_up()
+        over.set()
 
     async def test(session: Session) -> None:
         answer = await session.call()
-        await asyncio.sleep(0.05)  # both the bytes and the break are there before the first is read
+        await over.wait()  # both the bytes and the break are there before the first is read
         assert await anext(answer) == b"hi"
         with pytest.raises(EngineBroke, match="broke"):
             await anext(answer)
@@ -345,18 +349,20 @@ def test_what_comes_behind_a_whole_answer_does_not_spoil_it(
 
 
 def test_an_answer_without_a_body_is_whole_whatever_becomes_of_its_connection() -> None:
-    read = asyncio.Event()
+    read, over = asyncio.Event(), asyncio.Event()
 
     async def play(peer: Peer) -> None:
         await peer.request(4)
         peer.say(b"HTTP/1.1 204 No Content\r\n\r\n")
         await read.wait()
         peer.reset()
+        await peer.hang_up()
+        over.set()
 
     async def test(session: Session) -> None:
         answer = await session.call()
         read.set()
-        await asyncio.sleep(0.05)
+        await over.wait()
         assert [chunk async for chunk in answer] == []
 
     served(test, play)
@@ -502,7 +508,7 @@ def test_what_is_no_answer_breaks_the_call_and_quotes_nothing(said: bytes) -> No
 
 
 def test_a_connection_is_used_again_and_closed_when_idle(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(idle, "IDLE_S", 0.05)
+    monkeypatch.setattr(idle, "IDLE_S", 0.3)
     closed = asyncio.Event()
 
     async def play(peer: Peer) -> None:
@@ -640,7 +646,7 @@ def test_a_streamed_body_never_meets_a_connection_that_may_be_dying() -> None:
 
 
 def test_what_an_idle_connection_says_unasked_is_nobodys_answer() -> None:
-    unasked = asyncio.Event()
+    unasked, said = asyncio.Event(), asyncio.Event()
 
     async def play(peer: Peer) -> None:
         await peer.request(4)
@@ -649,12 +655,15 @@ def test_what_an_idle_connection_says_unasked_is_nobodys_answer() -> None:
             await peer.writer.drain()
             await unasked.wait()
             peer.say(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nstale")
+            await asyncio.sleep(0)
+            said.set()
             await peer.gone()
 
     async def test(session: Session) -> None:
         await session.ask()
         unasked.set()
-        await asyncio.sleep(0.05)
+        await said.wait()
+        await asyncio.sleep(0)  # the loop has read it
         assert await session.ask() == b"hi"
 
     served(test, play)
@@ -828,17 +837,18 @@ def test_an_engine_that_answers_before_it_has_the_body_is_asked_no_more_on_this_
 
 def test_sent_is_said_before_the_write_and_again_when_the_system_has_what_it_did_not_take_at_once() -> None:
     size = 16 * 1024 * 1024
-    go = asyncio.Event()
+    here, go = asyncio.Event(), asyncio.Event()
 
     async def play(peer: Peer) -> None:
         await peer.head()
+        here.set()
         await go.wait()
         await peer.reader.readexactly(size)
         peer.say(OK)
 
     async def test(session: Session) -> None:
         call = asyncio.ensure_future(session.call(b"x" * size))
-        await asyncio.sleep(0.1)
+        await here.wait()
         assert session.sent == 1
         go.set()
         answer = await call
@@ -883,7 +893,7 @@ def test_closing_an_answer_closes_the_engines_connection_at_once() -> None:
         await answer.aclose()
         await answer.aclose()
         assert [chunk async for chunk in answer] == []
-        async with asyncio.timeout(0.1):
+        async with asyncio.timeout(2):
             await closed.wait()
 
     served(test, play)
@@ -938,7 +948,7 @@ def test_cancelling_leaves_no_connection_and_no_task(when: str, streamed: bool) 
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        async with asyncio.timeout(0.1):
+        async with asyncio.timeout(2):
             await closed.wait()
 
     served(test, play)

@@ -36,6 +36,12 @@ class Peer:
             while await self.reader.read(65536):
                 pass
 
+    async def hang_up(self) -> None:
+        """Returns when this side is closed, and the loop has had a turn to tell the proxy's."""
+        self.writer.close()
+        await self.writer.wait_closed()
+        await asyncio.sleep(0)
+
     def reset(self) -> None:
         sock = self.writer.get_extra_info("socket")
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
