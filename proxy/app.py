@@ -8,6 +8,7 @@ import json
 import random
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -16,13 +17,12 @@ import httpx
 import structlog
 
 from proxy import headers
-from proxy.admission.ask import OTHERS
 from proxy.admission.door import Door
 from proxy.admission.limits import Limits
 from proxy.auditing import Auditing
 from proxy.client import Client, Receive, Scope, Send
 from proxy.clock import Clock
-from proxy.config import Settings, Upstream
+from proxy.config import Settings
 from proxy.counting import Desks
 from proxy.errors import Draining
 from proxy.exchange import Exchange
@@ -31,16 +31,13 @@ from proxy.household import Household
 from proxy.lookout import Lookout, look
 from proxy.memory import keep, recall, spell
 from proxy.messages import EngineState, Message, Pulse
-from proxy.names import Listed
 from proxy.parting import ASK_S, Parting
+from proxy.parts import Desk
 from proxy.policy import reloaded, rules, tenants
 from proxy.relay import Relay
 from proxy.together import Together
 from proxy.tokens.exact import Question
-from proxy.wire.caps import heeds
 
-ANY_NAME = ("llamacpp", "sglang")
-"""Kinds of engines that do not look at a model's name, or at none that they do not know: some model answers to any."""
 log = structlog.get_logger("phasegate")
 
 
@@ -67,7 +64,9 @@ class DataApp:
         self._keeper = ThreadPoolExecutor(1, thread_name_prefix="phasegate-keep")  # the last word is written last
         self._relay = Relay(transport)
         self._send = send
-        engines = [self._engine(upstream, configured) for upstream in settings.upstream]
+        engines = [
+            Engine(upstream, self._relay, self.door.at, self._desk, configured) for upstream in settings.upstream
+        ]
         self.fleet = Fleet(engines, Together(engines), look)
         self.lookout = Lookout(self.fleet, _tell)
         for engine in engines:
@@ -165,26 +164,13 @@ class DataApp:
 
     # --- what is built once ---
 
-    def _engine(self, upstream: Upstream, configured: bool) -> Engine:
-        async def ask(question: Question) -> bytes | None:
-            answer = await engine.fetch(question.target, ASK_S, body=question.body)
-            return answer[2] if answer is not None and answer[0] == 200 else None
+    def _desk(self, engine: Engine) -> Desk:
+        return self._desks.desk(partial(_asked, engine), engine.known)
 
-        def known(model: str) -> str:
-            behind = listed.behind(model) if engine.kind in ANY_NAME else ()
-            return listed.spelt(model) if not behind else behind[0] if len(behind) == 1 else OTHERS
 
-        listed = Listed(lambda: engine.models)
-        door = self.door.at(
-            upstream.label,
-            window=lambda model: engine.fingerprint.window(model),
-            listed=listed,
-            heeds=lambda facts: heeds(engine.kind, facts),
-            any_name=lambda: engine.kind in ANY_NAME,
-            longest=lambda model: engine.fingerprint.longest(model),
-        )
-        engine = Engine(upstream, self._relay, door, self._desks.desk(ask, known), configured, known)
-        return engine
+async def _asked(engine: Engine, question: Question) -> bytes | None:
+    answer = await engine.fetch(question.target, ASK_S, body=question.body)
+    return answer[2] if answer is not None and answer[0] == 200 else None
 
 
 def _tell(engine: Engine) -> None:

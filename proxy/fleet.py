@@ -11,16 +11,21 @@ from dataclasses import replace
 
 import httpx
 
+from proxy.admission.ask import OTHERS
 from proxy.config import Upstream
 from proxy.engines.fingerprint import LOADS, Answers, Fingerprint
 from proxy.engines.inflight import InFlight
 from proxy.engines.runners import Runners
 from proxy.errors import ConnectTimeout, EngineFailed, EngineUnreachable, ProxyError, UnknownModel
 from proxy.headers import Pair
-from proxy.names import as_it_is, serves, takes
+from proxy.names import Listed, serves, takes
 from proxy.parts import Audit, Desk, Door
 from proxy.records import EngineReport, Evidence, PrefixVerdict, RequestFacts
 from proxy.relay import Answer, Body, Relay
+from proxy.wire.caps import heeds
+
+ANY_NAME = ("llamacpp", "sglang")
+"""Kinds of engines that do not look at a model's name, or at none that they do not know: some model answers to any."""
 
 FRESH_S = 1.0
 """How old the lists of models may be that say that no engine serves a name."""
@@ -48,13 +53,11 @@ class Engine:
         self,
         upstream: Upstream,
         relay: Relay,
-        door: Door,
-        desk: Desk,
+        door: Callable[["Engine"], Door],
+        desk: Callable[["Engine"], Desk],
         configured: bool = True,
-        known: Callable[[str], str] = as_it_is,
     ) -> None:
-        """`configured`: else it is only looked for. `known`: the model that a client calls so, in a name that is the
-        same for all spellings."""
+        """`configured`: else it is only looked for."""
         self.upstream = upstream
         self.counts = configured
         """It is one of ours, whether it answers or not: it is configured, or was found."""
@@ -63,8 +66,7 @@ class Engine:
         self.authority: bytes = self.url.netloc
         self.key: str | None = upstream.api_key or None
         self.relay = relay
-        self.door = door
-        self.desk = desk
+        self.listed = Listed(lambda: self.models)
         self.audit: Audit | None = None
         self.fingerprint = Fingerprint(kind="openai" if upstream.kind == "auto" else upstream.kind)
         self.runners = Runners(self.kind, None, upstream.slots or None)
@@ -79,9 +81,10 @@ class Engine:
         self.bears_splice = True
         self.on_trouble: Callable[[], None] = lambda: None
         self.on_change: Callable[[Engine], None] = lambda engine: None
-        self.known = known
         self._shape: CacheShape = (None, None)
         self._began_s: float | None = None
+        self.door = door(self)
+        self.desk = desk(self)
 
     def __repr__(self) -> str:
         return f"<Engine {self.name} {self.kind}, {len(self.inflight)} in flight>"
@@ -95,6 +98,23 @@ class Engine:
     def models(self) -> tuple[str, ...]:
         """Models it serves, as configured or as it lists them."""
         return self.upstream.models or self.fingerprint.models
+
+    def served(self, model: str | None) -> Sequence[str]:
+        """The models of which one will answer, where it does not look at the name that is asked for."""
+        return self.listed.behind(model) if self.kind in ANY_NAME else ()
+
+    def known(self, model: str) -> str:
+        """The model that a client calls so, in a name that is the same for all spellings."""
+        served = self.listed.behind(model) if self.kind in ANY_NAME else ()
+        return self.listed.spelt(model) if not served else served[0] if len(served) == 1 else OTHERS
+
+    def windows(self, model: str | None) -> tuple[int | None, int | None]:
+        """Its context window for a model, by the name that it lists: as it is, and at most. None: not known."""
+        return self.fingerprint.window(model), self.fingerprint.longest(model)
+
+    def heeds(self, facts: RequestFacts) -> bool:
+        """Whether it heeds a limit of the output that the request states."""
+        return heeds(self.kind, facts)
 
     async def call(
         self, method: str, target: bytes, headers: Sequence[Pair], body: Body, connect_s: float, sent: Sent

@@ -24,7 +24,9 @@ class Together(Engine):
 
     def __init__(self, engines: Sequence[Engine]) -> None:
         first = engines[0]
-        super().__init__(Upstream(url=first.upstream.url, name="all"), first.relay, first.door, first.desk)
+        super().__init__(
+            Upstream(url=first.upstream.url, name="all"), first.relay, lambda _: first.door, lambda _: first.desk
+        )
         self._engines = engines
 
     async def call(

@@ -1,9 +1,9 @@
 """One request, as limits see it."""
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
 
-from proxy.names import short, shortest
+from proxy.names import Listed, short, shortest
 from proxy.records import RequestFacts, TokenCount
 
 OTHERS = "(others)"
@@ -46,43 +46,47 @@ class Ask(NamedTuple):
     """Why the engine may read another prompt than the one that was counted; empty: it may not."""
 
 
-def ask(
-    facts: RequestFacts,
-    count: TokenCount | None,
-    *,
-    tenant: str | None,
-    engine: str = "",
-    window: int | None = None,
-    longest: int | None = None,
-    listed: Callable[[str], bool] = lambda name: True,
-    heeded: bool = True,
-    served: Sequence[str] = (),
-) -> Ask:
-    """The request as limits see it. A prompt that cannot be read weighs by its body's bytes, for an engine may read
-    what we cannot; one that could be, and was not counted, weighs nothing.
+class Behind(Protocol):
+    """The engine behind a door, as limits see it."""
 
-    `longest`: the window that the engine gives at most, whatever is asked for.
-    `listed`: whether the engine lists a model of this (shortest) name. `heeded`: whether it heeds a limit of the output
-    that the request states. `served`: the models of which one will answer, whatever name is asked for.
-    """
+    name: str
+    listed: Listed
+
+    def served(self, model: str | None) -> Sequence[str]:
+        """The models of which one will answer, where the engine does not look at the name that is asked for."""
+        ...
+
+    def windows(self, model: str | None) -> tuple[int | None, int | None]:
+        """Its context window for a model, by the name that it lists: as it is, and at most. None: not known."""
+        ...
+
+    def heeds(self, facts: RequestFacts) -> bool:
+        """Whether it heeds a limit of the output that the request states."""
+        ...
+
+
+def ask(facts: RequestFacts, count: TokenCount | None, tenant: str | None, engine: Behind) -> Ask:
+    """The request as limits see it. A prompt that cannot be read weighs by its body's bytes, for an engine may read
+    what we cannot; one that could be, and was not counted, weighs nothing."""
     unread = facts.body_bytes if facts.prompt is None else 0
-    model = shortest(facts.model) if facts.model is not None else None
-    serving = tuple(map(shortest, served))
-    counted = serving[0] if len(serving) == 1 else model
+    served = engine.served(facts.model)
+    name = served[0] if len(served) == 1 else facts.model
+    counted = shortest(name) if name is not None else None
+    window, longest = engine.windows(engine.listed.spelt(name) if name is not None else None)
     return Ask(
         kind=facts.kind,
-        model=model,
+        model=shortest(facts.model) if facts.model is not None else None,
         tenant=tenant,
-        engine=engine,
+        engine=engine.name,
         low=count.low if count is not None else unread // LOW_BYTES,
         n=count.n if count is not None else unread // TOKEN_BYTES,
         prompts=facts.prompts,
-        max_output=facts.max_output if heeded else None,
+        max_output=facts.max_output if engine.heeds(facts) else None,
         window=_stated_window(facts, longest) or window,
-        nameless=model is None or bool(facts.unread),
+        nameless=facts.model is None or bool(facts.unread),
         unread=facts.unread,
-        counted="" if counted is None else short(counted) if listed(counted) else OTHERS,
-        served=serving,
+        counted="" if counted is None else short(counted) if engine.listed.has(counted) else OTHERS,
+        served=tuple(map(shortest, served)),
         unread_prompt=facts.unread_prompt,
     )
 

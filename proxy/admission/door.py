@@ -7,10 +7,10 @@ between. Of those who wait and whose slots are free, tenants take turns; a clien
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
-from proxy.admission.ask import Ask, ask
+from proxy.admission.ask import Ask, Behind, ask
 from proxy.admission.hold import Hold, Now
 from proxy.admission.limits import Limits, Weighed
 from proxy.admission.permit import ADMITTED, UNSERVED, Permit, free, spent
@@ -20,15 +20,9 @@ from proxy.admission.rules import Rule
 from proxy.admission.slots import Slots
 from proxy.admission.turns import Turns
 from proxy.clock import Clock
-from proxy.names import Listed
 from proxy.records import AdmissionVerdict, PrefixVerdict, RequestFacts, TokenCount, Usage
 
 Gate = tuple[Rule, Slots]
-Window = Callable[[str | None], int | None]
-"""The engine's context window for a model; None: not known."""
-
-NAMELESS = Listed(tuple)
-"""Nothing is known of the models."""
 
 
 class Waiter:
@@ -89,18 +83,9 @@ class Door:
         self._clock = clock
         self._line = Turns[Waiter]()
 
-    def at(
-        self,
-        engine: str,
-        window: Window,
-        listed: Listed = NAMELESS,
-        heeds: Callable[[RequestFacts], bool] = lambda facts: True,
-        any_name: Callable[[], bool] = lambda: False,
-        longest: Window = lambda model: None,
-    ) -> "EngineDoor":
-        """The door as one engine sees it: with its context windows (as they are, and the longest to be had), the models
-        that it lists, whether it heeds the output's limit of a request, and answers to `any_name`."""
-        return EngineDoor(self, engine, window, listed, heeds, any_name, longest)
+    def at(self, engine: Behind) -> "EngineDoor":
+        """The door as one engine sees it."""
+        return EngineDoor(self, engine)
 
     @property
     def looks_closely(self) -> bool:
@@ -217,30 +202,16 @@ class Door:
 
 
 class EngineDoor:
-    """The door in front of one engine, with what is known of it.
+    """The door in front of one engine.
 
     State: how many wait here.
     """
 
-    __slots__ = ("_any_name", "_door", "_engine", "_heeds", "_listed", "_longest", "_window", "waiting")
+    __slots__ = ("_door", "_engine", "waiting")
 
-    def __init__(
-        self,
-        door: Door,
-        engine: str,
-        window: Window,
-        listed: Listed,
-        heeds: Callable[[RequestFacts], bool],
-        any_name: Callable[[], bool],
-        longest: Window,
-    ) -> None:
+    def __init__(self, door: Door, engine: Behind) -> None:
         self._door = door
         self._engine = engine
-        self._window = window
-        self._longest = longest
-        self._listed = listed
-        self._heeds = heeds
-        self._any_name = any_name
         self.waiting = 0
         """Requests that wait for this engine: who waits for nothing is through before anybody can look."""
 
@@ -252,29 +223,13 @@ class EngineDoor:
             return permit
         self.waiting += 1
         try:
-            return await self._door.admit(self._ask(facts, count, tenant))
+            return await self._door.admit(ask(facts, count, tenant, self._engine))
         finally:
             self.waiting -= 1
 
     def headers(self, facts: RequestFacts, tenant: str | None) -> list[tuple[bytes, bytes]]:
         """`x-ratelimit-*` for this client."""
-        return self._door.headers(self._ask(facts, None, tenant)) if self._door.limits.rules else []
-
-    def _ask(self, facts: RequestFacts, count: TokenCount | None, tenant: str | None) -> Ask:
-        served = self._listed.behind(facts.model) if self._any_name() else ()
-        model = served[0] if len(served) == 1 else facts.model
-        name = self._listed.spelt(model) if model is not None else None
-        return ask(
-            facts,
-            count,
-            tenant=tenant,
-            engine=self._engine,
-            window=self._window(name),
-            longest=self._longest(name),
-            listed=self._listed.has,
-            heeded=self._heeds(facts),
-            served=served,
-        )
+        return self._door.headers(ask(facts, None, tenant, self._engine)) if self._door.limits.rules else []
 
 
 def _no_longer_waits(waiter: Waiter) -> None:

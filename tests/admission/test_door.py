@@ -10,13 +10,14 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from proxy.admission.ask import ask
 from proxy.admission.door import Door, EngineDoor
 from proxy.admission.limits import Limits
 from proxy.admission.permit import Permit
 from proxy.admission.rules import Rule
 from proxy.errors import BadRequest, OutputTooLong, PromptTooLong, ProxyError, QueueTimeout, Shed
-from proxy.names import Listed
 from proxy.records import AdmissionVerdict, RequestFacts, TokenCount, Usage
+from tests.admission.known import Known
 from tests.support.clock import ManualClock, VirtualLoop, run
 
 T = TypeVar("T")
@@ -27,7 +28,7 @@ COUNT = TokenCount(n=100, how="exact", low=100, high=100, text_tokens=90)
 
 def doors(loop: VirtualLoop, *rules: Rule) -> tuple[Door, EngineDoor]:
     door = Door(loop.clock, Limits(rules))
-    return door, door.at("gpu-1", lambda model: 4096)
+    return door, door.at(Known(given={"": 4096}))
 
 
 async def admit(door: EngineDoor, tenant: str | None = None, facts: RequestFacts = FACTS) -> Permit:
@@ -187,7 +188,7 @@ def test_who_waits_for_one_engine_does_not_hold_up_another() -> None:
             Rule("each", per=("engine",), max_concurrency=1, queue_length=5),
             Rule("all", max_concurrency=3, queue_length=5),
         )
-        other = door.at("gpu-2", lambda model: None)
+        other = door.at(Known("gpu-2"))
         await admit(one)
         waiter = waits(one)
         await breathe()
@@ -244,15 +245,15 @@ def test_a_slot_that_falls_free_as_a_client_leaves_goes_to_the_next_in_line() ->
 def test_made_up_models_share_a_counter_where_the_engine_lists_its_own() -> None:
     async def main(loop: VirtualLoop) -> None:
         door = Door(loop.clock, Limits([Rule("r", per=("model",), requests_per_minute=1)]))
-        models = ("M1:latest", "other")
-        engine = door.at("gpu-1", lambda model: None, listed=Listed(lambda: models))
+        known = Known(models=("M1:latest", "other"))
+        engine = door.at(known)
         await admit(engine)
         await admit(engine, facts=FACTS._replace(model="other"))
         await admit(engine, facts=FACTS._replace(model="made-up"))
         for model in ("m1", "library/m1", "other", "made-up", "made-up-2"):
             with pytest.raises(Shed):
                 await admit(engine, facts=FACTS._replace(model=model))
-        models = ("made-up-2",)
+        known.models = ("made-up-2",)
         await admit(engine, facts=FACTS._replace(model="made-up-2"))
 
     run(main)
@@ -266,12 +267,7 @@ def test_an_engine_that_answers_to_any_name_passes_no_rule_by() -> None:
 
         def at(*models: str, any_name: bool = True) -> EngineDoor:
             door = Door(loop.clock, Limits([rule, by_alias]))
-            return door.at(
-                "gpu-1",
-                lambda model: windows.get(model or ""),
-                listed=Listed(lambda: models),
-                any_name=lambda: any_name,
-            )
+            return door.at(Known(given=windows, models=models, any_name=any_name))
 
         made_up = FACTS._replace(model="gpt-4")
         with pytest.raises(PromptTooLong):
@@ -292,7 +288,7 @@ def test_an_engine_that_answers_to_any_name_passes_no_rule_by() -> None:
 def test_a_window_is_found_however_the_model_is_spelt() -> None:
     async def main(loop: VirtualLoop) -> None:
         door = Door(loop.clock, Limits([Rule("r", within_window=True)]))
-        engine = door.at("gpu-1", {"Llama3:latest": 99}.get, listed=Listed(lambda: ("Llama3:latest",)))
+        engine = door.at(Known(given={"Llama3:latest": 99}, models=("Llama3:latest",)))
         for name in ("llama3", "Llama3:latest", "library/LLAMA3"):
             with pytest.raises(PromptTooLong):
                 await admit(engine, facts=FACTS._replace(model=name))
@@ -304,9 +300,9 @@ def test_a_window_is_found_however_the_model_is_spelt() -> None:
 def test_a_limit_of_the_output_that_the_engine_does_not_heed_is_none() -> None:
     async def main(loop: VirtualLoop) -> None:
         door = Door(loop.clock, Limits([Rule("r", max_output_tokens=500)]))
-        await admit(door.at("gpu-1", lambda model: None))
+        await admit(door.at(Known()))
         with pytest.raises(OutputTooLong, match="heed"):
-            await admit(door.at("gpu-2", lambda model: None, heeds=lambda facts: False))
+            await admit(door.at(Known("gpu-2", heeding=False)))
 
     run(main)
 
@@ -353,7 +349,7 @@ def test_sizes_are_refused_with_their_own_errors_and_a_verdict() -> None:
         _, output = doors(loop, Rule("r", max_output_tokens=499))
         with pytest.raises(OutputTooLong):
             await admit(output)
-        small = Door(loop.clock, Limits([Rule("r", within_window=True)])).at("gpu-1", lambda model: 99)
+        small = Door(loop.clock, Limits([Rule("r", within_window=True)])).at(Known(given={"": 99}))
         with pytest.raises(PromptTooLong, match="context window"):
             await admit(small)
 
@@ -377,7 +373,7 @@ def test_observing_changes_nothing_but_the_verdict() -> None:
         assert permits[0].verdict == AdmissionVerdict(mode="observe")
         assert permits[2].verdict == AdmissionVerdict("admitted", "concurrency", "r.max_concurrency", "observe")
         assert permits[2].output_cap is None
-        assert door.headers(engine._ask(FACTS, None, None)) == engine.headers(FACTS, None) == []
+        assert door.headers(ask(FACTS, None, None, Known())) == engine.headers(FACTS, None) == []
         for permit in permits:
             permit.ended("success", None)
         assert taken(door)["max_concurrency"] == 0
@@ -452,7 +448,7 @@ class Traffic(RuleBasedStateMachine):
         super().__init__()
         self.loop = VirtualLoop(ManualClock())
         self.door = Door(self.loop.clock, Limits([concurrency(2, 2)]))
-        self.engine = self.door.at("gpu-1", lambda model: None)
+        self.engine = self.door.at(Known())
         self.waiting: list[asyncio.Task[Permit]] = []
         self.tickets: dict[asyncio.Task[Permit], Ticket] = {}
         self.permits: list[Permit] = []

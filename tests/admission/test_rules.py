@@ -5,6 +5,7 @@ import pytest
 from proxy.admission.ask import OTHERS, Ask, ask
 from proxy.admission.rules import Rule
 from proxy.records import RequestFacts
+from tests.admission.known import Known
 
 ASK = Ask("chat", "llama3:8b", "team-a", "gpu-1", 10, 12, 1, None, None)
 
@@ -32,7 +33,7 @@ def test_a_rule_applies_within_its_scope(rule: Rule, applies: bool) -> None:
 @pytest.mark.parametrize("pattern", ["llama3.2", "Llama3.2:latest", "library/*", "*3.2", "llama3.2:*"])
 def test_a_rule_is_not_passed_by_with_another_spelling(asked: str, pattern: str) -> None:
     facts = RequestFacts("ollama", "chat", "inference", model=asked)
-    asked_for = ask(facts, None, tenant=None)
+    asked_for = ask(facts, None, None, Known())
     assert Rule("r", models=(pattern,)).applies(asked_for)
     assert Rule("r", per=("model",)).subject(asked_for) == ("r", "llama3.2")
     assert not Rule("r", models=("llama3.2:1b", "llama3")).applies(asked_for)
@@ -40,8 +41,8 @@ def test_a_rule_is_not_passed_by_with_another_spelling(asked: str, pattern: str)
 
 def test_a_body_that_names_no_model_may_mean_any() -> None:
     rule = Rule("r", models=("llama3.2",))
-    assert rule.applies(ask(RequestFacts("passthrough", "audio", "inference"), None, tenant=None))
-    assert rule.applies(ask(RequestFacts("openai", "chat", "inference", body_bytes=9), None, tenant=None))
+    assert rule.applies(ask(RequestFacts("passthrough", "audio", "inference"), None, None, Known()))
+    assert rule.applies(ask(RequestFacts("openai", "chat", "inference", body_bytes=9), None, None, Known()))
 
 
 def test_a_pattern_does_not_fit_what_has_no_name() -> None:
