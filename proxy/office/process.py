@@ -124,4 +124,5 @@ async def _within(limit_s: float, work: Coroutine[Any, Any, object]) -> bool:
     """Whether `work` was done in time; it is given up else."""
     task = asyncio.create_task(work)
     done, _ = await asyncio.wait((task,), timeout=limit_s)
-    return bool(done) or not task.cancel()
+    task.cancel()
+    return bool(done)
