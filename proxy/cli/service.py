@@ -92,7 +92,7 @@ class Service:
         if not await self._listen():
             return USAGE
         self._on_signals()
-        office = asyncio.create_task(self._office.run())
+        office = asyncio.create_task(self._office.run(), name="office")
         await self._app.lookout.look_at_all()
         self._say("\n".join(map(printable, self.banner())))  # an engine says its version and its models
         tasks = [
@@ -100,7 +100,7 @@ class Service:
             asyncio.create_task(beat(SystemClock(), self._state, self._sender.send), name="pulse"),
             asyncio.create_task(self._keep(), name="keep"),
         ]
-        for task in tasks:
+        for task in (office, *tasks):
             task.add_done_callback(_died)
         await self._stops.get()
         log.info("draining", in_flight=self._app.in_flight)
@@ -110,7 +110,7 @@ class Service:
         await asyncio.wait(tasks)
         await self._write_state()
         await self._office.stop()
-        await office
+        await asyncio.wait((office,))
         return 0
 
     async def _listen(self) -> bool:
@@ -213,9 +213,10 @@ class Service:
 
 
 def _died(task: asyncio.Task[None]) -> None:
-    """Nothing that runs beside traffic ends by itself: if it does, it is a bug, and the log says so at once."""
-    if not task.cancelled():
-        log.error("task_died", task=task.get_name(), error=type(task.exception()).__name__)
+    """Nothing that runs beside traffic may fail: if it does, it is a bug, and the log says so at once."""
+    error = None if task.cancelled() else task.exception()
+    if error is not None:
+        log.error("task_died", task=task.get_name(), error=type(error).__name__)
 
 
 def hello(settings: Settings, audit_key: bytes) -> Hello:

@@ -7,16 +7,18 @@ once: it ends when its socket does, so the records of streams that were still ru
 """
 
 import asyncio
+import os
 import signal
 import socket
 import sys
 import tempfile
 from collections.abc import Coroutine, Sequence
-from typing import Any
+from typing import IO, Any
 
 import structlog
 
 from proxy.office.channel import Sender
+from proxy.plain import fault
 
 COMMAND = (sys.executable, "-m", "proxy.office")
 DELAY_S = 1.0
@@ -30,8 +32,8 @@ log = structlog.get_logger("phasegate.office")
 class OfficeProcess:
     """One office at a time.
 
-    State: the child (None between two), whether it is to open its files anew as soon as it can hear of it, whether it
-    shall end, whether it has, and whether patience did.
+    State: the child (None between two), the file that they share, whether the child is to open its files anew as soon
+    as it can hear of it, whether it shall end, whether it has, and whether patience did.
     """
 
     def __init__(self, sender: Sender, command: Sequence[str] = COMMAND, delay_s: float = DELAY_S) -> None:
@@ -39,6 +41,7 @@ class OfficeProcess:
         self._command = command
         self._delay_s = delay_s
         self._child: asyncio.subprocess.Process | None = None
+        self._memory: IO[bytes] | None = None
         self._stale = False
         self._ending = asyncio.Event()
         self._ended = asyncio.Event()
@@ -52,9 +55,10 @@ class OfficeProcess:
     async def run(self) -> None:
         """Keeps an office running until `stop`. A task of its own."""
         try:
-            with tempfile.TemporaryFile() as memory:
-                await self._keep(memory.fileno())
+            await self._keep()
         finally:
+            if self._memory is not None:
+                self._memory.close()
             self._ended.set()
 
     async def stop(self, limit_s: float = STOP_S) -> None:
@@ -75,32 +79,51 @@ class OfficeProcess:
         if not self._stale and self._child is not None and self._child.returncode is None:
             self._child.send_signal(signal.SIGHUP)
 
-    async def _keep(self, memory: int) -> None:
+    async def _keep(self) -> None:
         while not self._ending.is_set():
-            await self._live(memory)
+            await self._one()
             if not self._ending.is_set():
-                log.warning("office_died", lost=self._sender.lost, again_in_s=self._delay_s)
                 await _within(self._delay_s, self._ending.wait())
         if self._sender.waiting and not self._given_up:  # records that came while there was none: one more office
-            await self._live(memory)
+            await self._one()
 
-    async def _live(self, memory: int) -> None:
-        """One office from start to end."""
+    async def _one(self) -> None:
+        """One office, if one can be had: what has run out (descriptors, processes, memory) there may be later."""
+        try:
+            self._child, ours = await self._start()
+        except OSError as error:
+            log.error("office_not_started", error=fault(error))
+            return
+        await self._live(self._child, ours)
+        if not self._ending.is_set():
+            log.warning("office_died", lost=self._sender.lost, again_in_s=self._delay_s)
+
+    async def _start(self) -> tuple[asyncio.subprocess.Process, socket.socket]:
+        """A new office, and our end of its socket. Raises OSError."""
+        self._memory = self._memory or _nameless()
         ours, theirs = socket.socketpair()
         with theirs:
-            inherited = (theirs.fileno(), memory)
-            self._child = await asyncio.create_subprocess_exec(
-                *self._command,
-                *map(str, inherited),
-                stdin=asyncio.subprocess.DEVNULL,
-                start_new_session=True,
-                pass_fds=inherited,
-            )
+            inherited = (theirs.fileno(), self._memory.fileno())
+            try:
+                child = await asyncio.create_subprocess_exec(
+                    *self._command,
+                    *map(str, inherited),
+                    stdin=asyncio.subprocess.DEVNULL,
+                    start_new_session=True,
+                    pass_fds=inherited,
+                )
+            except BaseException:
+                ours.close()
+                raise
+        return child, ours
+
+    async def _live(self, child: asyncio.subprocess.Process, ours: socket.socket) -> None:
+        """Its life, to its end."""
         self._stale = False
         self._sender.attach(ours)
         beside = [asyncio.create_task(self._welcome()), asyncio.create_task(self._farewell())]
         try:
-            await self._child.wait()
+            await child.wait()
         finally:
             for task in beside:
                 task.cancel()
@@ -118,6 +141,11 @@ class OfficeProcess:
         await self._ending.wait()
         await self._sender.drain()
         self._sender.finish()
+
+
+def _nameless() -> IO[bytes]:
+    """A file without a name: in memory, where the system has such; a container may have no directory to write in."""
+    return os.fdopen(os.memfd_create("phasegate"), "wb") if hasattr(os, "memfd_create") else tempfile.TemporaryFile()
 
 
 async def _within(limit_s: float, work: Coroutine[Any, Any, object]) -> bool:

@@ -21,6 +21,7 @@ from proxy.cli.service import Service
 from proxy.config import Limit, Settings, Timeouts, Upstream
 from proxy.flaws import ConfigError, Flaw
 from proxy.office.logs import configure
+from proxy.office.process import OfficeProcess
 from proxy.office.sparing import BURST
 from tests.support.client import Answer, SocketClient, simple_request
 from tests.support.clock import ManualClock
@@ -296,6 +297,27 @@ def test_a_bug_beside_traffic_is_logged_at_once_and_traffic_goes_on(tmp_path: Pa
         run(test)
     (entry,) = (entry for entry in logs if entry["event"] == "task_died")
     assert (entry["task"], entry["error"]) == ("pulse", "ZeroDivisionError")
+
+
+def test_a_bug_in_the_keeper_of_the_office_is_logged_and_holds_up_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def bug(keeper: OfficeProcess) -> None:
+        raise ZeroDivisionError("secret")
+
+    monkeypatch.setattr(OfficeProcess, "_keep", bug)
+
+    async def test() -> None:
+        async with running(OK, tmp_path) as it:
+            await until(lambda: any(entry["event"] == "task_died" for entry in logs))
+            assert (await it.ask()).status == 200
+            stop()
+            assert await it.work == 0
+
+    with capture_logs() as logs:
+        run(test)
+    (entry,) = (entry for entry in logs if entry["event"] == "task_died")
+    assert (entry["task"], entry["error"]) == ("office", "ZeroDivisionError")
 
 
 def test_the_banner_names_the_port_that_a_free_one_became() -> None:

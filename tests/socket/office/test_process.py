@@ -2,11 +2,15 @@
 
 import asyncio
 import contextlib
+import os
+import socket
 import sys
-from collections.abc import AsyncIterator, MutableMapping
+import tempfile
+from collections.abc import AsyncIterator, Callable, MutableMapping
 from pathlib import Path
 from typing import Any
 
+import pytest
 from structlog.testing import capture_logs
 
 from proxy.messages import Hello
@@ -105,5 +109,79 @@ def test_an_office_that_dies_of_its_last_work_is_told_of() -> None:
             await process.stop()
         assert sender.lost + sender.waiting == 2000
         assert [entry["frames"] for entry in logs] == [sender.waiting]
+
+    run(test)
+
+
+def failing_once(real: Callable[..., Any]) -> Callable[..., Any]:
+    """The same, but for the first call."""
+    errors = [BlockingIOError(11, "Resource temporarily unavailable")]
+
+    def call(*arguments: Any, **named: Any) -> Any:
+        if errors:
+            raise errors.pop()
+        return real(*arguments, **named)
+
+    return call
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [(socket, "socketpair"), (asyncio, "create_subprocess_exec"), (os, "memfd_create"), (tempfile, "TemporaryFile")],
+    ids=["no socket", "no process", "no memory", "no file"],
+)
+def test_an_office_that_cannot_be_started_is_told_of_and_tried_again(
+    module: Any, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if module is tempfile:
+        monkeypatch.delattr(os, "memfd_create", raising=False)  # as on macOS
+
+    async def test() -> None:
+        monkeypatch.setattr(module, name, failing_once(getattr(module, name)))  # now that the loop has its own
+        sender = Sender(Hello(pid=1, version="0"))
+        process = OfficeProcess(sender, (sys.executable, "-c", LISTENER, os.devnull), delay_s=0.01)
+        task = asyncio.create_task(process.run())
+        await until(lambda: sender.greeted)
+        await process.stop()
+        await task
+
+    with capture_logs() as logs:
+        run(test)
+    assert [(entry["event"], entry["error"]) for entry in logs] == [
+        ("office_not_started", "Resource temporarily unavailable")
+    ]
+
+
+@pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="there is no memory that is a file here")
+def test_an_office_needs_no_directory_to_write_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nowhere() -> None:
+        raise FileNotFoundError(2, "No usable temporary directory found")
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", nowhere)
+
+    async def test() -> None:
+        process = OfficeProcess(Sender(Hello(pid=1, version="0")), (sys.executable, "-c", LISTENER, os.devnull))
+        task = asyncio.create_task(process.run())
+        await until(lambda: process.pid is not None)
+        await process.stop()
+        await task
+
+    run(test)
+
+
+def test_an_office_that_can_never_be_started_holds_neither_descriptors_nor_the_end() -> None:
+    async def test() -> None:
+        sender = Sender(Hello(pid=1, version="0"))
+        process = OfficeProcess(sender, ("/nowhere/python",), delay_s=0.01)
+        with capture_logs() as logs:
+            task = asyncio.create_task(process.run())
+            await until(lambda: len(logs) > 3)
+            held = len(os.listdir("/dev/fd"))
+            await until(lambda: len(logs) > 9)
+            assert len(os.listdir("/dev/fd")) == held
+            sender.send(finished("a"))
+            await process.stop(limit_s=10)
+            await task
+        assert [entry["event"] for entry in logs[-2:]] == ["office_not_started", "frames_not_delivered"]
 
     run(test)
