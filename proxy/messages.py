@@ -94,8 +94,8 @@ class Pulse:
     """How late the loop's timer came, each time since the last pulse."""
     malformed: int = 0
     """HTTP so broken that the server answered it by itself, since start."""
-    frames_lost: int = 0
-    """Frames to the office that were dropped or died with it, since start."""
+    records_lost: int = 0
+    """Records that were dropped on the way to the office, or died with it, since start."""
     memory_bytes: int | None = None
     """Resident memory of the data process."""
     draining: bool = False

@@ -20,7 +20,7 @@ def test_a_message_is_frozen_and_slotted(kind: type) -> None:
 
 def test_a_pulse_of_a_fresh_process_claims_nothing() -> None:
     pulse = Pulse(at_s=0.0)
-    assert (pulse.in_flight, pulse.engines, pulse.malformed, pulse.frames_lost, pulse.draining) == (0, (), 0, 0, False)
+    assert (pulse.in_flight, pulse.engines, pulse.malformed, pulse.records_lost, pulse.draining) == (0, (), 0, 0, False)
     assert pulse.memory_bytes is None
     assert not EngineState(name="e").answers
 

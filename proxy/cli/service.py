@@ -181,7 +181,7 @@ class Service:
         return replace(
             self._app.state(),
             malformed=self._listener.malformed,
-            frames_lost=self._sender.lost,
+            records_lost=self._sender.lost,
             memory_bytes=memory_bytes(),
             reloaded=self._reloaded[0],
             reloaded_s=self._reloaded[1],

@@ -3,7 +3,7 @@
 A stream socket, not SOCK_SEQPACKET: many frames go in one write, a record may be larger than a datagram's limit, and
 macOS has no sequenced packets. A frame is its length (4 bytes, big endian, what follows), one byte that names the
 message, and the message as msgpack. The office answers with the number of frames that it took (4 bytes) after each
-read: what was written to an office that died, and not acknowledged, is lost and counted.
+read: what was written to an office that died, and not acknowledged, is lost, and the records in it are counted.
 """
 
 import asyncio
@@ -19,7 +19,8 @@ from proxy.messages import Hello, Message, PromptSeen, Pulse
 from proxy.records import Finished
 
 LIMIT_BYTES = 8 * 1024 * 1024
-"""Frames waiting for the office, at most: some 5,000 records, a minute of heavy traffic while it restarts."""
+"""Frames waiting for the office, at most: some 5,000 records, a minute of heavy traffic while it restarts. Sampled
+prompts have a quarter of it, and push nothing out."""
 WRITE_BYTES = 128 * 1024
 """Bytes handed to one write: about what a socketpair takes at once."""
 READ_BYTES = 256 * 1024
@@ -100,11 +101,12 @@ class _Link(NamedTuple):
 
 
 class Sender:
-    """The data side. `send` never blocks and never raises; what finds no room pushes out the oldest, counted; what
-    could never fit is lost alone.
+    """The data side. `send` never blocks and never raises; what finds no room pushes out the oldest; what could never
+    fit, and a sampled prompt without room, is lost alone. Records are counted, whichever way they are lost.
 
-    State: frames that wait and their size, the rest of a batch that is half written, frames written and not yet
-    acknowledged, whether `Hello` was, the link (None while there is no office), and whether a write is due.
+    State: frames that wait and their size, the rest of a batch that is half written, of each frame written and not yet
+    acknowledged whether it is a record, whether `Hello` was, the link (None while there is no office), and whether a
+    write is due.
     """
 
     def __init__(self, hello: Hello, limit_bytes: int = LIMIT_BYTES) -> None:
@@ -113,18 +115,18 @@ class Sender:
         self._waiting: deque[bytes] = deque()
         self._bytes = 0
         self._partial = b""
-        self._unacked = 0
+        self._unacked: list[bool] = []
         self._acks = b""
         self._greeted = False
         self._link: _Link | None = None
         self._due = False
         self._moved = asyncio.Event()
         self.lost = 0
-        """Messages that could not be encoded, frames dropped for want of room, or gone with an office that died."""
+        """Records that could not be encoded, were dropped for want of room, or are gone with an office that died."""
 
     def __repr__(self) -> str:
         state = "attached" if self._link else "detached"
-        return f"<Sender {state}, {len(self._waiting)} waiting, {self._unacked} unacknowledged, {self.lost} lost>"
+        return f"<Sender {state}, {len(self._waiting)} waiting, {len(self._unacked)} unacknowledged, {self.lost} lost>"
 
     @property
     def waiting(self) -> int:
@@ -141,16 +143,17 @@ class Sender:
         try:
             frame = encode(message)
         except UNWRITABLE:
-            self.lost += 1
-            return
-        if len(frame) > self._limit:
-            self.lost += 1
+            frame = b""
+        room = self._limit // 4 - self._bytes if isinstance(message, PromptSeen) else self._limit
+        if not 0 < len(frame) <= room:
+            self.lost += isinstance(message, Finished)
             return
         self._waiting.append(frame)
         self._bytes += len(frame)
         while self._bytes > self._limit:
-            self._bytes -= len(self._waiting.popleft())
-            self.lost += 1
+            oldest = self._waiting.popleft()
+            self._bytes -= len(oldest)
+            self.lost += _is_record(oldest)
         self._schedule()
 
     def attach(self, end: socket.socket) -> None:
@@ -158,7 +161,7 @@ class Sender:
         end.setblocking(False)
         self._link = link = _Link(end, asyncio.get_running_loop())
         self._partial = encode(self._hello)
-        self._unacked, self._acks, self._greeted = 1, b"", False
+        self._unacked, self._acks, self._greeted = [False], b"", False
         link.loop.add_reader(end, self._acknowledged, link)
         self._due = True
         link.loop.call_soon(self._flush, link)
@@ -171,8 +174,8 @@ class Sender:
         self._link.loop.remove_writer(self._link.end)
         self._link.end.close()
         self._link = None
-        self.lost += self._unacked - (not self._greeted)  # a Hello that nobody took is no loss
-        self._partial, self._unacked, self._due = b"", 0, False
+        self.lost += sum(self._unacked)
+        self._partial, self._unacked, self._due = b"", [], False
         self._moved.set()
 
     def finish(self) -> None:
@@ -232,7 +235,7 @@ class Sender:
             frames.append(self._waiting.popleft())
             size += len(frames[-1])
         self._bytes -= size
-        self._unacked += len(frames)
+        self._unacked.extend(map(_is_record, frames))
         return b"".join(frames)
 
     def _acknowledged(self, link: _Link) -> None:
@@ -245,10 +248,14 @@ class Sender:
             link.loop.remove_reader(link.end)
         self._acks += data
         whole = len(self._acks) - len(self._acks) % ACK.size
-        self._unacked -= sum(count for (count,) in ACK.iter_unpack(self._acks[:whole]))
+        del self._unacked[: sum(count for (count,) in ACK.iter_unpack(self._acks[:whole]))]
         self._acks = self._acks[whole:]
         self._greeted = self._greeted or whole > 0
         self._moved.set()
+
+
+def _is_record(frame: bytes) -> bool:
+    return frame[HEAD.size - 1] == CODES[Finished]
 
 
 class Receiver:

@@ -97,7 +97,7 @@ class Office:
     def lost(self) -> dict[str, int]:
         """Records lost, by who lost them: each exporter (killed offices included), and `channel` on the way."""
         own = {name: exporter.lost + self._former.get(name, 0) for name, exporter in self._exporters.items()}
-        return {"channel": self.pulse.frames_lost, **own}
+        return {"channel": self.pulse.records_lost, **own}
 
     def owed(self) -> dict[str, int]:
         """Records that each exporter has lost, or would lose were the office killed now."""

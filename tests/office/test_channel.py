@@ -96,8 +96,55 @@ def test_a_text_that_no_frame_can_hold_is_lost_and_counted() -> None:
 
 def test_a_number_that_no_frame_can_hold_is_lost_and_counted() -> None:
     sender = Sender(HELLO)
-    sender.send(PromptSeen(id="r", at_s=0.0, engine="e", model="m", prompt=Prompt(ids=((2**70,),)), answer=""))
+    sender.send(finished(usage=Usage(prompt_tokens=2**70)))
     assert (sender.lost, sender.waiting) == (1, 0)
+
+
+def sampled(prompt: Prompt) -> PromptSeen:
+    return PromptSeen(id="r", at_s=0.0, engine="e", model="m", prompt=prompt, answer="")
+
+
+def test_a_sampled_prompt_pushes_no_record_out() -> None:
+    size = len(encode(finished()))
+    sender = Sender(HELLO, limit_bytes=size * 20)
+    for prompt in (Prompt(ids=((2**70,),)), Prompt(texts=("x" * size * 6,))):  # no frame, and one too large
+        sender.send(sampled(prompt))
+    assert sender.waiting == 0
+    for _ in range(20):
+        sender.send(sampled(Prompt(texts=("x" * size,))))
+    prompts = sender.waiting
+    assert 1 < prompts <= 5
+    for _ in range(15):
+        sender.send(finished())
+        sender.send(sampled(Prompt(texts=("x" * size,))))
+    assert (sender.waiting, sender.lost) == (prompts + 15, 0)
+
+
+@pytest.mark.parametrize(
+    "other", [Pulse(at_s=1.0), HELLO, sampled(Prompt(texts=("x",)))], ids=["pulse", "hello", "prompt"]
+)
+def test_what_is_no_record_is_no_lost_record(other: Message) -> None:
+    async def main() -> None:
+        sender = Sender(HELLO, limit_bytes=len(encode(finished())) * 4)
+        for _ in range(40):
+            sender.send(other)
+        assert sender.lost == 0
+        for _ in range(3):
+            sender.send(finished())
+        assert sender.lost == 0
+        while sender.waiting:
+            await given_to_one_that_dies(sender)
+        assert sender.lost == 3
+
+    asyncio.run(main())
+
+
+async def given_to_one_that_dies(sender: Sender) -> None:
+    ours, theirs = socket.socketpair()
+    with theirs:
+        sender.attach(ours)
+        await asyncio.sleep(0)
+        sender.detach()
 
 
 def test_a_message_that_never_fits_is_lost_alone() -> None:

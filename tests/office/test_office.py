@@ -84,7 +84,7 @@ def test_a_fault_of_attribution_costs_the_phases_and_not_the_record() -> None:
 def test_a_pulse_is_kept_and_passed_on() -> None:
     seen: list[Pulse] = []
     office = Office(breakdown, {"kept": Kept()}, pulsed=seen.append)
-    pulse = Pulse(at_s=1.0, frames_lost=3)
+    pulse = Pulse(at_s=1.0, records_lost=3)
     office.take(Hello(pid=1, version="0"), 0)
     office.take(pulse, 0)
     assert (office.pulse, seen, office.lost()) == (pulse, [pulse], {"channel": 3, "kept": 0})
