@@ -25,7 +25,7 @@ MEANS_WAITING = 500
 BUSY_MS = 100
 """Another writer is waited for so long; then at the next tick again."""
 RETAIN_NS = 60_000_000_000
-"""Between two looks at age and size."""
+"""Between two looks at age and size; where there was more to remove than one look may, the next tick looks again."""
 RETAIN_ROWS = 5000
 """Removed at most in one look at either: some 50 ms."""
 DAY_S = 86_400.0
@@ -140,12 +140,16 @@ class SqliteExporter:
         records of their time."""
         if self._days and self._newest_s:
             oldest_s = self._newest_s - self._days * DAY_S
-            connection.execute(OLDEST.format("WHERE at < ?"), (oldest_s, RETAIN_ROWS))
+            self._remove(connection, "WHERE at < ?", oldest_s)
             connection.execute(MEANS_BEFORE, (oldest_s,))
         if self._limit_bytes and _used_bytes(connection) > self._limit_bytes:
-            connection.execute(OLDEST.format(""), (RETAIN_ROWS,))
+            self._remove(connection, "")
             connection.execute(MEANS_BEFORE_ALL)
         connection.execute("PRAGMA incremental_vacuum(2000)").fetchall()
+
+    def _remove(self, connection: sqlite3.Connection, which: str, *values: float) -> None:
+        if connection.execute(OLDEST.format(which), (*values, RETAIN_ROWS)).rowcount == RETAIN_ROWS:
+            self._retained_ns = None  # there may be more
 
     def _release(self) -> None:
         if self._connection is not None:

@@ -101,6 +101,24 @@ def test_the_oldest_go_first_when_the_file_is_too_large(tmp_path: Path, monkeypa
     assert path.stat().st_size < 1.5 * 1024 * 1024
 
 
+@pytest.mark.parametrize("bounds", [{"days": 0, "megabytes": 1}, {"days": 7, "megabytes": 0}], ids=["size", "age"])
+def test_both_bounds_hold_however_many_records_come(
+    bounds: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """1,200 records a minute, each a thousandth of a week after the one before, and 500 removed at once."""
+    monkeypatch.setattr(sqlite, "RETAIN_ROWS", 500)
+    path, kept = tmp_path / "s.db", []
+    exporter = SqliteExporter(path, **bounds)
+    for tick in range(72):
+        for number in range(tick * 100, tick * 100 + 100):
+            exporter.export(record(str(number), timeline=timeline(at_s=AT_S + number * 7 * DAY_S / 1000)))
+        exporter.tick(tick * RETAIN_NS // 12)
+        kept.append(len(rows(path)))
+    assert max(kept[36:]) < 2500  # what the bound allows (1,000; 800 in a megabyte), and what a minute brings
+    assert rows(path)[-1] == "7199"
+    exporter.close()
+
+
 def test_a_locked_file_is_waited_for_and_nothing_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sqlite, "BUSY_MS", 1)
     path = tmp_path / "s.db"
