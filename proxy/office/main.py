@@ -14,6 +14,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx
+import structlog
 from starlette.types import ASGIApp
 
 from proxy.attribution.ladder import attribute
@@ -54,6 +55,9 @@ SCRAPE_S = 2.0
 """For one look at an engine's metrics; one in the middle of a long batch answers late."""
 
 
+log = structlog.get_logger("phasegate.office")
+
+
 def main(fd: int, memory_fd: int) -> None:
     """Runs the office on an inherited socket until the other end closes; goes on from what `memory_fd` holds."""
     for name in (signal.SIGINT, signal.SIGTERM):  # sent to the whole group; the keeper says when it is over
@@ -77,8 +81,7 @@ async def serve(end: socket.socket, memory: Memory, clock: Clock) -> None:
 
 
 class _Desk:
-    """The office at work. State: its parts, the tasks beside the main one, the latest `Hello`, and a wish to reload
-    that is about to be passed on."""
+    """The office at work. State: its parts, the latest `Hello`, and a wish to reload that is about to be passed on."""
 
     def __init__(self, hello: Hello, memory: Memory, clock: Clock) -> None:
         self._hello = hello
@@ -95,26 +98,38 @@ class _Desk:
         self._research = Research(hello.audit_key, hello.capture_text)
         beside: dict[str, Exporter] = {"scrape": self._scraper, "books": self._books, "research": self._research}
         self._office, self._exposition = build(hello, self._series, beside, store, self._scraper.inside, former)
-        self._tasks = [asyncio.create_task(self._tick()), asyncio.create_task(self._research.run())]
 
     async def work(self, first: list[Message], batches: AsyncIterator[list[Message]]) -> None:
-        """Takes everything that comes; then ends what runs beside it, and writes."""
+        """Takes everything that comes, and does the rest beside it. When one of them is over all are, and it writes:
+        the data process has closed its end, or there is a bug, and a new office is worth more than the rest of this.
+        """
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._office.reopen)
+        parts = {
+            "take": self._take_all(first, batches),
+            "tick": self._tick(),
+            "research": self._research.run(self._clock, self._office.guarding),
+        }
         listener = listen(self._hello.admin_host, self._hello.admin_port)
         if listener is not None:
-            self._tasks.append(asyncio.create_task(answer(self._admin(), listener)))
+            parts["admin"] = answer(self._admin(), listener)
         if self._hello.scrape_s:
-            self._tasks.append(asyncio.create_task(self._scrape(self._hello.scrape_s)))
+            parts["scrape"] = self._scrape(self._hello.scrape_s)
+        tasks = [asyncio.create_task(part, name=name) for name, part in parts.items()]
+        for task in tasks:
+            task.add_done_callback(_died)
         try:
-            self._take(first)
-            async for batch in batches:
-                self._take(batch)
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for task in self._tasks:
+            for task in tasks:
                 task.cancel()
-            await asyncio.wait(self._tasks)
+            await asyncio.wait(tasks)
             await self._relay.aclose()
             self._office.close()
+
+    async def _take_all(self, first: list[Message], batches: AsyncIterator[list[Message]]) -> None:
+        self._take(first)
+        async for batch in batches:
+            self._take(batch)
 
     def _take(self, batch: list[Message]) -> None:
         for message in batch:
@@ -164,8 +179,16 @@ class _Desk:
 
     async def _scrape(self, every_s: float) -> None:
         while True:
-            await self._scraper.look(self._office.pulse.engines, self._clock.now_ns(), self._clock.wall_s())
+            with self._office.guarding("scrape"):
+                await self._scraper.look(self._office.pulse.engines, self._clock.now_ns(), self._clock.wall_s())
             await asyncio.sleep(every_s)
+
+
+def _died(task: asyncio.Task[None]) -> None:
+    """What an exception says may be a prompt's: its name is enough."""
+    error = None if task.cancelled() else task.exception()
+    if error is not None:
+        log.error("office_task_died", task=task.get_name(), error=type(error).__name__)
 
 
 def store_of(hello: Hello) -> SqliteExporter | None:

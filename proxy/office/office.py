@@ -7,6 +7,7 @@ Usable in the data process too (tests, demo): nothing here blocks, and time is a
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TypeVar
 
 import structlog
@@ -73,7 +74,7 @@ class Office:
         self._publish(self._room.evidence(id, source, report))
 
     def tick(self, now_ns: int) -> None:
-        """About once a second: publishes who has waited long enough, lets exporters write."""
+        """Now and then: publishes who has waited long enough, lets exporters write."""
         self.silent = now_ns - self._heard_ns > SILENT_NS
         self._publish(self._room.due(now_ns))
         for name, exporter in self._exporters.items():
@@ -119,12 +120,19 @@ class Office:
         return RequestRecord(finished, breakdown, findings(finished, breakdown))
 
     def guarded(self, name: str, work: Callable[..., Result], *arguments: object) -> Result | None:
-        """Runs what must not take the office with it; None where it raised. The one broad except: whatever an exporter
-        does, records and traffic go on, and the failure is counted and named."""
+        """Runs what must not take the office with it; None where it raised."""
+        result = None
+        with self.guarding(name):
+            result = work(*arguments)
+        return result
+
+    @contextmanager
+    def guarding(self, name: str) -> Iterator[None]:
+        """For what must not take the office with it. The one broad except: whatever an exporter does, records and
+        traffic go on, and the failure is counted and named."""
         try:
-            return work(*arguments)
+            yield
         except Exception as error:
             self.failures[name] += 1
             if self.failures[name] == 1:  # a full disk would fill the log too
                 log.error("exporter_failed", exporter=name, error=type(error).__name__)
-            return None

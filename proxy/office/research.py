@@ -1,15 +1,17 @@
-"""The office's search for prefix breakers: in a thread of its own, one family at a time, at most so often.
+"""The office's search for prefix breakers: in a thread of its own, one family at a time, a tenth of a core at most.
 
 The vocabulary is loaded when the first prompt comes: an office without an audit does not pay for it.
 """
 
 import asyncio
 from collections import OrderedDict, defaultdict, deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from statistics import median
 from typing import Any
 
-from proxy.exporters.contract import fresh_tokens
+from proxy.clock import Clock
+from proxy.exporters.contract import SECOND_NS, fresh_tokens
 from proxy.messages import PromptSeen
 from proxy.prefixes.canon import Encode
 from proxy.prefixes.search import Search
@@ -17,8 +19,11 @@ from proxy.records import Finished, RequestRecord
 from proxy.tokens.pieces import pieces
 from proxy.tokens.vocabularies import DEFAULT, load
 
-STEP_S = 2.0
-"""Between two searches of a family, each some tenths of a second of one core: a tenth of a core at most."""
+REST_S = 2.0
+"""Between two searches of a family, at least: each takes some tenths of a second of one core."""
+
+REST = 9
+"""Times as long as a search took, at least, that it rests: some take seconds."""
 
 Arrival = tuple[str, float, str]
 """Id, arrival and engine of a request: an id alone may be a client's own word, said of many."""
@@ -83,11 +88,15 @@ class Research:
         """Fresh tokens a second of each engine, usually; one that never said is absent."""
         return {engine: median(rates) for engine, rates in self._rates.items()}
 
-    async def run(self) -> None:
-        """Searches, for ever. A task of its own."""
+    async def run(self, clock: Clock, guarding: Callable[[str], AbstractContextManager[None]]) -> None:
+        """Searches, for ever, whatever becomes of one search. A task of its own."""
+        took_s = 0.0
         while True:
-            await asyncio.sleep(STEP_S)
-            await asyncio.to_thread(self.step, self.rates)
+            await asyncio.sleep(max(REST_S, REST * took_s))
+            began_ns = clock.now_ns()
+            with guarding("research"):
+                await asyncio.to_thread(self.step, self.rates)
+            took_s = (clock.now_ns() - began_ns) / SECOND_NS
 
     def step(self, rates: Mapping[str, float] | None = None) -> None:
         """Files what waits, and searches one family."""

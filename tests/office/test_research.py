@@ -4,13 +4,15 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from proxy.messages import PromptSeen
-from proxy.office import research
-from proxy.office.research import LONG, NAMED, Research
+from proxy.office.office import Office
+from proxy.office.research import LONG, NAMED, REST_S, Research
 from proxy.prefixes.search import A_MINUTE
 from proxy.records import Finished, Message, Part, PhaseBreakdown, PrefixVerdict, Prompt, RequestRecord, Usage
-from tests.support.records import finished, timeline
+from tests.support.clock import VirtualLoop, run
+from tests.support.records import breakdown, finished, timeline
 
 RULES = "You answer questions about the railway. Be brief, be kind, and never promise a refund. " * 12
 
@@ -128,16 +130,26 @@ def test_names_whose_records_never_come_are_dropped_oldest_first():
     assert found.named(of(minutes[1])).prefix != PrefixVerdict(16, 100)
 
 
-def test_it_searches_again_and_again(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(research, "STEP_S", 0.0)
-    steps = []
+def test_it_searches_for_ever_whatever_a_search_raises_and_takes_a_tenth_of_a_core_at_most():
+    office = Office(breakdown, {})
 
-    class Counting(Research):
-        def step(self, rates: Mapping[str, float] | None = None) -> None:
-            steps.append(1)
-            if len(steps) == 3:
-                raise asyncio.CancelledError
+    async def main(loop: VirtualLoop) -> list[float]:
+        began_s, start_ns = [], loop.clock.now_ns()
 
-    with pytest.raises(asyncio.CancelledError):
-        asyncio.run(Counting(b"", capture_text=False).run())
-    assert len(steps) == 3
+        class Slow(Research):
+            def step(self, rates: Mapping[str, float] | None = None) -> None:
+                began_s.append((loop.clock.now_ns() - start_ns) / 1e9)
+                if len(began_s) == 2:
+                    loop.clock.advance(5_000_000_000)
+                    raise ZeroDivisionError
+
+        searching = asyncio.create_task(Slow(b"", capture_text=False).run(loop.clock, office.guarding))
+        await asyncio.sleep(60)
+        searching.cancel()
+        return began_s
+
+    with capture_logs() as logs:
+        began_s = run(main)
+    assert began_s == pytest.approx([REST_S, 2 * REST_S, 2 * REST_S + 5 + 45, 56, 58])
+    assert office.failures == {"research": 1}
+    assert [(entry["exporter"], entry["error"]) for entry in logs] == [("research", "ZeroDivisionError")]

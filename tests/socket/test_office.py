@@ -7,6 +7,7 @@ import re
 import signal
 import socket
 import sqlite3
+import struct
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
@@ -26,6 +27,8 @@ from proxy.office import main
 from proxy.office.channel import Receiver, Sender, encode
 from proxy.office.memory import Memory
 from proxy.office.process import OfficeProcess
+from proxy.office.research import Research
+from proxy.office.scrape import Scraper
 from proxy.records import PrefixVerdict, Prompt
 from tests.support.patience import run, until
 from tests.support.records import AT_S, finished
@@ -318,6 +321,68 @@ def test_the_office_lives_as_long_as_its_end_of_the_socketpair(tmp_path: Path) -
     run(test)
     structlog.reset_defaults()
     assert recorded(path) == 2
+
+
+async def one_office(hello: Hello, *messages: Message) -> list[int]:
+    """An office in this process, and what it was told, until it ends by itself. The numbers of frames that it took."""
+    ours, theirs = socket.socketpair()
+    with tempfile.TemporaryFile() as memory, ours:
+        ours.sendall(b"".join(map(encode, (hello, *messages))))
+        await main.serve(theirs, Memory(memory.fileno()), SystemClock())
+        return [count for (count,) in struct.iter_unpack("!I", ours.recv(4096))]
+
+
+@pytest.mark.parametrize(
+    ("part", "work"), [("tick", (main._Desk, "_tick")), ("research", (Research, "run"))], ids=["tick", "research"]
+)
+def test_an_office_of_which_a_part_dies_says_so_and_writes_and_ends(
+    part: str,
+    work: tuple[type, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """Its keeper starts another."""
+    path = tmp_path / "r.jsonl"
+    hello = Hello(pid=1, version="0", records=str(path), live=False, admin_port=0, log_json=True)
+
+    async def bug(*_: object) -> None:
+        await asyncio.sleep(0.01)
+        raise ZeroDivisionError("secret")
+
+    async def test() -> None:
+        assert await one_office(hello, finished("a")) == [2]
+
+    monkeypatch.setattr(*work, bug)
+    run(test)
+    structlog.reset_defaults()
+    said = [json.loads(line) for line in capfd.readouterr().err.splitlines()]
+    assert [(line["event"], line["task"], line["error"]) for line in said] == [
+        ("office_task_died", part, "ZeroDivisionError")
+    ]
+    assert recorded(path) == 1
+
+
+def test_a_look_at_the_engines_that_fails_is_counted_and_costs_no_other(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    looks = []
+
+    async def look(*_: object) -> None:
+        looks.append(1)
+        if len(looks) == 3:
+            raise asyncio.CancelledError
+        raise ZeroDivisionError("secret")
+
+    async def test() -> None:
+        await one_office(Hello(pid=1, version="0", live=False, admin_port=0, scrape_s=0.01, log_json=True))
+
+    monkeypatch.setattr(Scraper, "look", look)
+    run(test)
+    structlog.reset_defaults()
+    (said,) = [json.loads(line) for line in capfd.readouterr().err.splitlines()]
+    assert (said["event"], said["exporter"], said["error"]) == ("exporter_failed", "scrape", "ZeroDivisionError")
+    assert len(looks) == 3
 
 
 def test_the_next_office_counts_on() -> None:
