@@ -2,7 +2,8 @@
 columns mean.
 
 Rows are written in batches, each in one transaction of a write-ahead log: kill -9 leaves a good file. A disk that is
-full or read-only, a file that is locked or broken: rows wait, up to a bound, and beyond it are lost and counted.
+full or read-only, a file that is locked or broken: rows wait, up to a bound, and beyond it are lost and counted. A row
+that no file could take is lost alone.
 """
 
 import sqlite3
@@ -45,6 +46,9 @@ INSERT_MEAN = (
 OLDEST = "DELETE FROM requests WHERE n IN (SELECT n FROM requests {} ORDER BY n LIMIT ?)"
 MEANS_BEFORE = "DELETE FROM means WHERE until < ?"
 MEANS_BEFORE_ALL = "DELETE FROM means WHERE until < (SELECT coalesce(min(at), 9e99) FROM requests)"
+
+UNFIT = (ValueError, OverflowError, sqlite3.DataError, sqlite3.IntegrityError, sqlite3.ProgrammingError)
+"""What a row raises that SQLite cannot take: a number of over 64 bits, a lone surrogate, a text that is too long."""
 
 Row = tuple[Any, ...]
 
@@ -132,8 +136,14 @@ class SqliteExporter:
             return False
 
     def _insert(self, connection: sqlite3.Connection) -> None:
-        connection.executemany(INSERT, self._rows)
-        connection.executemany(INSERT_MEAN, self._means)
+        try:
+            connection.executemany(INSERT, self._rows)
+            connection.executemany(INSERT_MEAN, self._means)
+        except UNFIT as error:
+            self._trouble.begins(type(error).__name__)
+            connection.rollback()
+            self._trouble.lost += _insert_singly(connection, INSERT, self._rows)
+            _insert_singly(connection, INSERT_MEAN, self._means)
 
     def _retain(self, connection: sqlite3.Connection) -> None:
         """By age, counted from the newest moment (no clock is read here), then by size, oldest first. Means go with the
@@ -174,6 +184,17 @@ def to_row(record: RequestRecord) -> Row:
         *(finished.admission.decision, " ".join(record.findings), to_json(record).decode(), timeline.stamps or None),
         finished.prefix.family if finished.prefix is not None else None,
     )
+
+
+def _insert_singly(connection: sqlite3.Connection, insert: str, rows: deque[Row]) -> int:
+    """Drops the rows that do not fit. How many."""
+    count = len(rows)
+    for row in tuple(rows):
+        try:
+            connection.execute(insert, row)
+        except UNFIT:
+            rows.remove(row)
+    return count - len(rows)
 
 
 def _open(path: Path) -> sqlite3.Connection:

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from proxy.engines.gauges import Total
 from proxy.exporters import sqlite
@@ -11,7 +12,7 @@ from proxy.exporters.contract import to_dict
 from proxy.exporters.means import Stretch
 from proxy.exporters.sqlite import DAY_S, RETAIN_NS, SqliteExporter
 from proxy.gaps import unpack_stamps
-from proxy.records import PrefixVerdict, TokenCount
+from proxy.records import PrefixVerdict, RequestRecord, TokenCount
 from tests.support.records import AT_S, record, timeline
 
 
@@ -187,6 +188,46 @@ def test_a_full_disk_loses_records_counted_and_spares_what_is_there(
     monkeypatch.setattr(sqlite, "_open", opened)
     exporter.close()
     assert rows(path) == ["first", *map(str, range(50, 100))]
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [record("bad", status=2**63), record("bad", model=("x",)), record("bad", tenant="\ud800")],
+    ids=["a number too large", "no text", "a lone surrogate"],
+)
+def test_a_row_that_no_file_can_take_is_lost_alone(
+    bad: RequestRecord, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite, "to_json", lambda record: b"{}")  # which would not let the last one come so far
+    path = tmp_path / "s.db"
+    exporter = SqliteExporter(path)
+    with capture_logs() as logs:
+        exporter.export(record("a"))
+        exporter.tick(0)
+        for one in (record("b"), bad, record("c"), bad):
+            exporter.export(one)
+        exporter.keep(mean())
+        exporter.tick(1)
+        exporter.export(record("d"))
+        exporter.tick(2)
+    assert (rows(path), exporter.lost, exporter.unwritten) == (["a", "b", "c", "d"], 2, 0)
+    assert rows(path, "engine", "means") == ["e"]
+    assert [(entry["event"], entry.get("lost")) for entry in logs] == [
+        ("store_not_written", None),
+        ("store_written_again", 2),
+    ]
+    exporter.close()
+
+
+def test_a_mean_that_no_file_can_take_is_dropped_alone(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    exporter = SqliteExporter(path)
+    exporter.export(record("a"))
+    for one in (mean(engine="\ud800"), mean(engine="e")):
+        exporter.keep(one)
+    exporter.tick(0)
+    assert (rows(path), rows(path, "engine", "means"), exporter.lost) == (["a"], ["e"], 0)
+    exporter.close()
 
 
 def test_trouble_that_passes_costs_nothing(tmp_path: Path) -> None:
