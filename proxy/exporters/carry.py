@@ -8,19 +8,21 @@ from collections.abc import Mapping
 
 import msgspec
 
-from proxy.exporters.histogram import Labels
+from proxy.exporters.histogram import Histogram, Labels
 from proxy.exporters.series import Series
 
 
 class _Counted(msgspec.Struct, array_like=True):
     labels: Labels
     total: float
+    free: bool = False
 
 
 class _Spread(msgspec.Struct, array_like=True):
     labels: Labels
     counts: list[int]
     total: float
+    free: bool = False
 
 
 class _State(msgspec.Struct):
@@ -34,9 +36,12 @@ class _State(msgspec.Struct):
 def dump(series: Series, owed: Mapping[str, int]) -> bytes:
     """Everything counted so far, and by exporter the records that it has lost or would lose now: some 50 us, and 30 kB
     with a thousand series."""
-    counters = {name: [_Counted(labels, total) for labels, total in family] for name, family in series.counters.items()}
+    counters = {
+        name: [_Counted(labels, total, family.free(labels)) for labels, total in family]
+        for name, family in series.counters.items()
+    }
     histograms = {
-        name: [_Spread(labels, spread.counts, spread.total) for labels, spread in family]
+        name: [_Spread(labels, spread.counts, spread.total, family.free(labels)) for labels, spread in family]
         for name, family in series.histograms()
     }
     names = series.models.granted(), series.tenants.granted()
@@ -55,9 +60,9 @@ def load(series: Series, data: bytes) -> Mapping[str, int]:
     for name, counted in state.counters.items():
         for one in counted:
             if name in series.counters and len(one.labels) == len(series.counters[name].names):
-                series.counters[name].add(one.labels, one.total)
+                series.counters[name].put_back(one.labels, one.total, one.free)
     for name, family in series.histograms():
         for spread in state.histograms.get(name, ()):
             if len(spread.labels) == len(family.names) and len(spread.counts) == len(family.edges) + 1:
-                family.merge(spread.labels, spread.counts, spread.total)
+                family.put_back(spread.labels, Histogram(spread.counts, spread.total), spread.free)
     return state.owed

@@ -45,7 +45,7 @@ class Budget:
 
 
 class Family(Generic[Value]):
-    """Values by label set. State: the sets, and how many of them are folded."""
+    """Values by label set. State: the sets, and those among them for which no series were taken."""
 
     cost = 1
     """Series a label set."""
@@ -56,7 +56,7 @@ class Family(Generic[Value]):
         self._model = self.names.index(MODEL) if MODEL in self.names else None
         self._budget = budget
         self._reserve = reserve
-        self._folded = 0
+        self._free: set[Labels] = set()
 
     def place(self, labels: Labels) -> Labels:
         """The label set under which a value for `labels` is kept."""
@@ -68,6 +68,18 @@ class Family(Generic[Value]):
         beside = self._beside(labels)
         return beside if beside in self.sets or self._gathered(beside) else self._fold(labels)
 
+    def put_back(self, labels: Labels, value: Value, free: bool) -> None:
+        """A set as it stood in another process."""
+        self.sets[labels] = value
+        if free:
+            self._free.add(labels)
+        else:
+            self._budget.left -= self.cost
+
+    def free(self, labels: Labels) -> bool:
+        """Whether no series were taken for this set."""
+        return labels in self._free
+
     def given_back(self, model: str) -> Iterator[tuple[Labels, Value]]:
         """Takes this model's sets out, gives their series back, and says where each value goes."""
         for labels in [labels for labels in self.sets if self._model is not None and labels[self._model] == model]:
@@ -78,12 +90,11 @@ class Family(Generic[Value]):
 
     def _fold(self, labels: Labels) -> Labels:
         folded = tuple(OTHER if name in FOLDABLE else value for name, value in zip(self.names, labels, strict=True))
-        if folded in self.sets:
-            return folded
-        if self._folded < self._reserve:
-            self._folded += 1
-            return folded
-        return (OTHER,) * len(self.names)
+        if folded not in self.sets and len(self._free) >= self._reserve:
+            folded = (OTHER,) * len(self.names)
+        if folded not in self.sets:
+            self._free.add(folded)
+        return folded
 
     def _beside(self, labels: Labels) -> Labels:
         """The same of any other model."""
@@ -123,9 +134,9 @@ class Histogram:
 
     __slots__ = ("counts", "exemplars", "total")
 
-    def __init__(self, buckets: int) -> None:
-        self.counts = [0] * buckets
-        self.total: float = 0
+    def __init__(self, counts: Sequence[int], total: float = 0) -> None:
+        self.counts = list(counts)
+        self.total = total
         self.exemplars: dict[int, tuple[str, float, float]] = {}
         """Bucket -> (request id, value, seconds since the epoch)."""
 
@@ -147,7 +158,7 @@ class Histograms(Family[Histogram]):
         """The distribution for these labels."""
         histogram = self.sets.get(labels)
         if histogram is None:
-            histogram = self.sets.setdefault(self.place(labels), Histogram(len(self.edges) + 1))
+            histogram = self.sets.setdefault(self.place(labels), Histogram([0] * (len(self.edges) + 1)))
         return histogram
 
     def observe(self, labels: Labels, value: float, exemplar: tuple[str, float] | None = None) -> None:
@@ -167,11 +178,7 @@ class Histograms(Family[Histogram]):
             counts[bisect_left(edges, value)] += times
             histogram.total += value * times
 
-    def merge(self, labels: Labels, counts: Sequence[int], total: float) -> None:
-        """Adds a whole distribution over the same edges."""
-        self.at(labels).add(counts, total)
-
     def give_back(self, model: str) -> None:
         """The model has no label any more."""
         for labels, held in self.given_back(model):
-            self.sets.setdefault(labels, Histogram(len(self.edges) + 1)).add(held.counts, held.total)
+            self.sets.setdefault(labels, Histogram([0] * (len(self.edges) + 1))).add(held.counts, held.total)
