@@ -41,6 +41,9 @@ SIZES = tuple(1_024 << octave for octave in range(11))
 AT_ONCE = 1_000_000
 """Characters of prompts that one search looks at, the latest: a quarter of a million tokens."""
 
+STRAYS = 8
+"""Pools of small families of which is told what was found, the latest: each salt that a client sends makes one."""
+
 MOST = 40
 """Families in the report, the largest; the rest is one line."""
 
@@ -126,6 +129,8 @@ class Search:
             return False
         filed.fresh = 0
         documents = latest(filed.documents, AT_ONCE)
+        if filed.family.name == OTHER:
+            filed.documents.clear()  # its families have them, while there is room
         filed.breakers = tuple(self._finder.breakers(documents))
         filed.since_s = self._span_s[0] if len(documents) == filed.family.requests else documents[0].at_s
         return True
@@ -145,7 +150,10 @@ class Search:
         first = pool[0]
         documents = sorted((document for one in pool for document in one.documents), key=lambda one: one.at_s)
         family = Family(OTHER, first.family.root, Sketch())
+        self._stray.pop(family.root, None)
         self._stray[family.root] = Filed(family, first.engine, first.model, deque(documents, maxlen=KEPT))
+        if len(self._stray) > STRAYS:
+            del self._stray[next(iter(self._stray))]
         return self._stray[family.root]
 
     def report(self, prefill_rates: Mapping[str, float] | None = None) -> dict[str, Any]:

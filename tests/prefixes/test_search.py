@@ -3,7 +3,7 @@ import json
 import pytest
 
 from proxy.prefixes import search as room
-from proxy.prefixes.search import A_MINUTE, KEPT, LONGEST, MOST, WAITING, Search
+from proxy.prefixes.search import A_MINUTE, KEPT, LONGEST, MOST, STRAYS, WAITING, Search
 from proxy.records import Prompt
 from tests.prefixes.breakers.apps import rules
 from tests.prefixes.prompts import chat, raw
@@ -187,6 +187,22 @@ def test_small_families_of_one_model_are_searched_together(search):
     assert not search.step()
     (breaker,) = search.report()["breakers"]
     assert (breaker["family"], breaker["kind"]) == ("other", "docs_before_instructions")
+
+
+def test_small_families_hold_no_prompt_once_searched_and_the_latest_few_are_told_of(search):
+    """A salt of its own for each handful of prompts keeps them from all others."""
+    held = []
+    for group in range(STRAYS + 3):
+        for number in range(10):
+            words = rules(f"document {group} {number}", 80)
+            asked = chat(("user", f"{words}\n{rules('strays', 20)}"), ("user", "x"))
+            at_s = 600.0 * group + 60 * number
+            search.offer(f"{group}-{number}", at_s, "e", "m", asked._replace(salt=f"s{group}"), "yes")
+        assert search.step()
+        held.append(sum(len(filed.documents) for filed in search._stray.values()))
+    assert set(held) == {0}
+    found = search.report()["breakers"]
+    assert [breaker["family"] for breaker in found] == ["other"] * STRAYS
 
 
 def test_families_beyond_the_largest_are_one_line(search):
