@@ -13,7 +13,7 @@ class Exporter(Protocol):
         ...
 
     def tick(self, now_ns: int) -> None:
-        """About once a second: writes what is buffered."""
+        """About twice a second: writes what is buffered."""
         ...
 
     def reopen(self) -> None:
@@ -33,3 +33,23 @@ class Exporter(Protocol):
     def unwritten(self) -> int:
         """Records that are not yet where they belong: lost, should the office be killed now."""
         ...
+
+
+class InMemory:
+    """What an exporter does that has no file, buffers nothing and loses nothing."""
+
+    unwritten = 0
+
+    @property
+    def lost(self) -> int:
+        """None."""
+        return 0
+
+    def tick(self, now_ns: int) -> None:
+        """Nothing is buffered."""
+
+    def reopen(self) -> None:
+        """There is no file."""
+
+    def close(self) -> None:
+        """There is no file."""

@@ -14,6 +14,7 @@ from proxy.exporters.definitions import (
     STALL_NS,
     TIMES,
 )
+from proxy.exporters.exporter import InMemory
 from proxy.exporters.histogram import OTHER, Budget, Histograms, Labels, Sums
 from proxy.exporters.stamps import token_gaps
 from proxy.messages import Pulse
@@ -81,12 +82,9 @@ class Names:
         return name in self.listed or f"{name}:latest" in self.listed
 
 
-class Series:
-    """The exporter behind `/metrics`. State: the families, and the names that have a label of their own."""
-
-    lost = 0
-    unwritten = 0
-    """Nothing is lost here: it is all in memory, and the memory is handed on."""
+class Series(InMemory):
+    """The exporter behind `/metrics`; its memory is handed on. State: the families, and the names that have a label of
+    their own."""
 
     def __init__(self, *, models: int = 40, tenants: int = 20) -> None:
         self.models = Names(models, self._give_back)
@@ -122,15 +120,6 @@ class Series:
             self._tokens_seen(record, labels, exemplar)
             if completed:
                 self._durations(record, labels, exemplar)
-
-    def tick(self, now_ns: int) -> None:
-        """Nothing to write."""
-
-    def reopen(self) -> None:
-        """No file."""
-
-    def close(self) -> None:
-        """Nothing to let go."""
 
     def _give_back(self, model: str) -> None:
         """What was counted under a label that is lost goes to `other`, so that no sum over labels falls."""

@@ -14,6 +14,7 @@ from datetime import datetime
 
 import structlog
 
+from proxy.exporters.exporter import InMemory
 from proxy.office.outlet import Outlet
 from proxy.plain import printable
 from proxy.records import Class, Finished, Outcome, Phase, RequestRecord
@@ -56,12 +57,9 @@ WHY_CHARS = 100
 log = structlog.get_logger("phasegate.live")
 
 
-class LiveExporter:
+class LiveExporter(InMemory):
     """Writes one line per request, with its engine's name where there are `several`. A terminal that is gone, or that
     nobody reads, loses lines, counted."""
-
-    unwritten = 0
-    """A line is on its way at once."""
 
     def __init__(self, outlet: Outlet, several: Callable[[], bool] = lambda: False) -> None:
         self._outlet = outlet
@@ -78,12 +76,6 @@ class LiveExporter:
         if finished.facts.route != "inference" and finished.outcome is Outcome.COMPLETED:
             return
         self._outlet.put(line(record, named=self._several()))
-
-    def tick(self, now_ns: int) -> None:
-        """The outlet writes by itself."""
-
-    def reopen(self) -> None:
-        """A terminal is no file."""
 
     def close(self) -> None:
         """Shows the last lines; says how many were never shown."""

@@ -12,6 +12,7 @@ from typing import Any
 
 from proxy.clock import Clock
 from proxy.exporters.contract import SECOND_NS, fresh_tokens
+from proxy.exporters.exporter import InMemory
 from proxy.messages import PromptSeen
 from proxy.prefixes.canon import Encode
 from proxy.prefixes.search import Search
@@ -38,11 +39,8 @@ LONG = 64
 """Fresh tokens of a prompt whose prefill rate counts; a shorter one is all overhead."""
 
 
-class Research:
+class Research(InMemory):
     """Prompts in, a report out. An exporter too: records tell how fast each engine reads, and so what tokens cost."""
-
-    lost = 0
-    unwritten = 0
 
     # State: the search, its last report, names of families that wait for their records, and the engines' latest prefill
     # rates.
@@ -73,15 +71,6 @@ class Research:
         finished, rate = record.finished, record.breakdown.prefill_rate
         if rate and (fresh_tokens(finished.usage, finished.report) or 0) >= LONG:
             self._rates[finished.engine].append(rate)
-
-    def tick(self, now_ns: int) -> None:
-        """Nothing is buffered."""
-
-    def reopen(self) -> None:
-        """There is no file."""
-
-    def close(self) -> None:
-        """There is no file."""
 
     @property
     def rates(self) -> dict[str, float]:

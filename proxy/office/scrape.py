@@ -12,6 +12,7 @@ from typing import Any
 from proxy.engines import inside
 from proxy.engines.gauges import KINDS, TARGET, Gauges, read
 from proxy.engines.inside import CALM, STIRRING, Inside
+from proxy.exporters.exporter import InMemory
 from proxy.messages import EngineState
 from proxy.office.figures import Figures
 from proxy.office.windows import Keep, Windows, nowhere
@@ -31,15 +32,11 @@ class _Seen:
     figures: Figures = field(default_factory=Figures)
 
 
-class Scraper:
+class Scraper(InMemory):
     """The engines' figures, and ours beside them. An exporter, for it is given every record.
 
     State: what was seen of each engine.
     """
-
-    lost = 0
-    unwritten = 0
-    """Nothing is lost here."""
 
     def __init__(self, fetch: Fetch, keep: Keep = nowhere) -> None:
         self._fetch = fetch
@@ -123,12 +120,6 @@ class Scraper:
         seen.windows.add(record)
         if finished.facts.route == "inference" and finished.timeline.dispatched_ns is not None:
             seen.figures.stir()
-
-    def tick(self, now_ns: int) -> None:
-        """Nothing to write."""
-
-    def reopen(self) -> None:
-        """No file."""
 
     def close(self) -> None:
         """Ends the windows that are kept."""

@@ -35,11 +35,3 @@ def test_what_no_engine_read_is_not_entered():
     assert entered(prefix=None, usage=Usage(100, 5, 48))["engines"] == []
     assert entered(prefix=VERDICT, usage=None)["engines"] == []
     assert entered(prefix=VERDICT._replace(bins=()), usage=Usage(100, 5, 48))["engines"] == []
-
-
-def test_there_is_nothing_to_write_or_lose():
-    books = BooksExporter()
-    books.tick(0)
-    books.reopen()
-    books.close()
-    assert books.lost == 0

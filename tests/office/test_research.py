@@ -68,14 +68,6 @@ def test_where_no_speed_is_known_no_time_is_told():
     assert found.report["breakers"][0]["seconds_observed"] is None
 
 
-def test_there_is_no_file_and_nothing_is_lost():
-    idle = Research(b"k" * 16, capture_text=False)
-    idle.tick(0)
-    idle.reopen()
-    idle.close()
-    assert idle.lost == 0
-
-
 def of(one: PromptSeen, **changes: Any) -> Finished:
     """The record of the same request."""
     done = finished(one.id, engine=one.engine, timeline=timeline(at_s=one.at_s), prefix=PrefixVerdict(16, 100))
