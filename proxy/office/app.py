@@ -2,9 +2,9 @@
 goes on."""
 
 import asyncio
-import dataclasses
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass
 from itertools import islice
 
 import msgspec
@@ -58,19 +58,24 @@ OPEN_PATHS = frozenset({"/healthz", "/readyz"})
 """Asked by probes, which know no token and call by the pod's address or any name; they tell nothing but up or down."""
 
 
-def create(
-    office: Office,
-    exposition: Exposition,
-    guard: Guard,
-    config: Callable[[], bytes],
-    panels: Mapping[str, Panel],
-    details: Details = lambda engine: {},
-    reload: Callable[[], None] = lambda: None,
-) -> ASGIApp:
-    """The listener's application. `config` gives JSON with its secrets masked; `reload` passes the wish on."""
-    pages = _Pages(office, exposition, config, panels, details, reload)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sources:
+    """Whom the pages ask."""
+
+    office: Office
+    exposition: Exposition
+    config: Callable[[], bytes]
+    """The settings as JSON, secrets masked."""
+    panels: Mapping[str, Panel]
+    details: Details = lambda engine: {}
+    reload: Callable[[], None] = lambda: None
+    """Passes the wish on."""
+
+
+def create(sources: Sources, guard: Guard) -> ASGIApp:
+    """The listener's application."""
+    pages = _Pages(sources)
     routes = [
-        Route("/", pages.index),
         Route("/metrics", pages.metrics),
         Route("/healthz", pages.healthz),
         Route("/readyz", pages.readyz),
@@ -78,8 +83,10 @@ def create(
         Route("/api/engines", pages.engines),
         Route("/api/config", pages.config),
         Route("/api/reload", pages.reload, methods=["GET", "POST"]),
-        *(Route(f"/api/{name}", pages.panel) for name in panels),
+        *(Route(f"/api/{name}", pages.panel) for name in sources.panels),
     ]
+    index = PlainTextResponse("phasegate\n\n" + "".join(f"{route.path}\n" for route in routes))
+    routes.append(Route("/", index, methods=["GET"]))
     return _Guarded(Starlette(routes=routes, exception_handlers={HTTPException: _stray}), guard)
 
 
@@ -107,31 +114,13 @@ class _Pages:
     State: whose turn it is.
     """
 
-    def __init__(
-        self,
-        office: Office,
-        exposition: Exposition,
-        config: Callable[[], bytes],
-        panels: Mapping[str, Panel],
-        details: Details,
-        reload: Callable[[], None],
-    ) -> None:
-        self._office = office
-        self._exposition = exposition
-        self._config = config
-        self._panels = panels
-        self._details = details
-        self._reload = reload
+    def __init__(self, sources: Sources) -> None:
+        self._sources = sources
         self._turn = asyncio.Lock()
-
-    async def index(self, request: Request) -> Response:
-        names = ["metrics", "healthz", "readyz", "api/requests", "api/engines", "api/config", "api/reload"]
-        paths = "\n".join(f"/{name}" for name in (*names, *(f"api/{name}" for name in self._panels)))
-        return PlainTextResponse(f"phasegate\n\n{paths}\n")
 
     async def metrics(self, request: Request) -> Response:
         async with self._my_turn():
-            body, content_type = self._exposition.render(request.headers.get("accept", ""))
+            body, content_type = self._sources.exposition.render(request.headers.get("accept", ""))
             return Response(body, headers={"content-type": content_type})
 
     async def healthz(self, request: Request) -> Response:
@@ -139,9 +128,9 @@ class _Pages:
 
     async def readyz(self, request: Request) -> Response:
         """Ready while one engine answers, new work is taken, and the data process is heard of."""
-        pulse = self._office.pulse
+        pulse = self._sources.office.pulse
         engines = {engine.name: engine.answers for engine in pulse.engines}
-        ready = any(engines.values()) and not pulse.draining and not self._office.silent
+        ready = any(engines.values()) and not pulse.draining and not self._sources.office.silent
         return JSONResponse(
             {"ready": ready, "draining": pulse.draining, "engines": engines}, status_code=200 if ready else 503
         )
@@ -157,24 +146,24 @@ class _Pages:
 
     async def engines(self, request: Request) -> Response:
         """As the data process sees them; the engine's own figures and its means beside ours, where it has some."""
-        engines = self._office.pulse.engines
-        return _json([{**dataclasses.asdict(engine), **self._details(engine.name)} for engine in engines])
+        engines = self._sources.office.pulse.engines
+        return _json([{**asdict(engine), **self._sources.details(engine.name)} for engine in engines])
 
     async def config(self, request: Request) -> Response:
-        return Response(self._config(), media_type="application/json")
+        return Response(self._sources.config(), media_type="application/json")
 
     async def reload(self, request: Request) -> Response:
         """POST: limits and keys are read anew, files opened anew. GET: what became of the last time."""
         if request.method == "POST":
-            self._reload()
+            self._sources.reload()
             return JSONResponse({"asked": True, "outcome": "GET /api/reload, a second later"}, status_code=202)
-        pulse = self._office.pulse
+        pulse = self._sources.office.pulse
         return JSONResponse({"last": pulse.reloaded, "at": pulse.reloaded_s})
 
     async def panel(self, request: Request) -> Response:
         name = request.url.path.removeprefix("/api/")
         async with self._my_turn():
-            return _json(self._panels[name]())
+            return _json(self._sources.panels[name]())
 
     @asynccontextmanager
     async def _my_turn(self) -> AsyncIterator[None]:
@@ -183,7 +172,7 @@ class _Pages:
             yield
 
     def _matching(self, wanted: Mapping[str, str]) -> Iterator[RequestRecord]:
-        for record in self._office.records():
+        for record in self._sources.office.records():
             if all(FILTERS[name](record) == value for name, value in wanted.items()):
                 yield record
 

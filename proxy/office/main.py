@@ -97,7 +97,7 @@ class _Desk:
         self._books = BooksExporter()
         self._research = Research(hello.audit_key, hello.capture_text)
         beside: dict[str, Exporter] = {"scrape": self._scraper, "books": self._books, "research": self._research}
-        self._office, self._exposition = build(hello, self._series, beside, store, self._scraper.inside, former)
+        self._office, self._exposition = build(hello, self._series, store, beside, self._scraper.inside, former)
 
     async def work(self, first: list[Message], batches: AsyncIterator[list[Message]]) -> None:
         """Takes everything that comes, and does the rest beside it. When one of them is over all are, and it writes:
@@ -152,15 +152,15 @@ class _Desk:
             "admission": lambda: json.loads(self._office.pulse.admission),
             "prefixes": lambda: {**self._books.report(), **self._research.report},
         }
-        return app.create(
-            self._office,
-            self._exposition,
-            guard,
-            lambda: self._hello.config.encode(),
-            panels,
-            self._scraper.details,
-            self._ask_reload,
+        sources = app.Sources(
+            office=self._office,
+            exposition=self._exposition,
+            config=lambda: self._hello.config.encode(),
+            panels=panels,
+            details=self._scraper.details,
+            reload=self._ask_reload,
         )
+        return app.create(sources, guard)
 
     def _ask_reload(self) -> None:
         """Passes the wish on; those that come in a crowd are one."""
@@ -200,18 +200,15 @@ def store_of(hello: Hello) -> SqliteExporter | None:
 
 def build(
     hello: Hello,
-    series: Series | None = None,
-    also: Mapping[str, Exporter] | None = None,
-    store: SqliteExporter | None = None,
+    series: Series,
+    store: SqliteExporter | None,
+    also: Mapping[str, Exporter],
     inside: Says = silent,
     former: Mapping[str, int] = NOTHING,
 ) -> tuple[Office, Exposition]:
-    """The office with the exporters that were asked for, and its metrics. `series` may go on from former ones,
-    `store` be one that others write to as well; `inside`: what engines say of themselves; `former`: records that
-    earlier offices lost."""
-    store = store_of(hello) if store is None else store
-    series = Series(models=hello.models, tenants=hello.tenants) if series is None else series
-    exporters: dict[str, Exporter] = {"prometheus": series, **(also or {})}
+    """The office with these exporters and those that were asked for, and its metrics. `inside`: what engines say of
+    themselves; `former`: records that earlier offices lost."""
+    exporters: dict[str, Exporter] = {"prometheus": series, **also}
     if hello.records:
         exporters["records"] = JsonlExporter(Path(hello.records))
     if store is not None:

@@ -20,6 +20,7 @@ from proxy.app import DataApp
 from proxy.config import Settings, masked
 from proxy.events import Event
 from proxy.exporters.contract import to_dict
+from proxy.exporters.series import Series
 from proxy.messages import EngineAddress, Hello, Message, PromptSeen
 from proxy.office import logs
 from proxy.office.main import build, fetcher
@@ -108,7 +109,7 @@ class InProcess:
         self._scraper = Scraper(fetcher(engines, Relay(transport)))
         hello = Hello(pid=1, version="0", records=str(self._records_file), log_level=self._settings.log_level)
         with contextlib.redirect_stdout(self._output):
-            self._office, self._exposition = build(hello, also={"scrape": self._scraper})
+            self._office, self._exposition = build(hello, Series(), None, {"scrape": self._scraper})
         self._scrapes = any(step.engine_metrics is not None for step in case.steps)
         self._scraping: asyncio.Task[None] | None = None
         self.app = HeardApp(self._settings, clock=loop.clock, transport=transport, send=self._take)

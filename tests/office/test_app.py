@@ -43,7 +43,9 @@ def ask(
     shown = office or made()
     exposition = Exposition(Series(), lambda: shown.pulse, shown.lost, shown.failures)
     panels: Mapping[str, app.Panel] = {"admission": lambda: {"rules": []}}
-    admin = app.create(shown, exposition, guard, lambda: b'{"admin_token": "********"}', panels, reload=reload)
+    config = b'{"admin_token": "********"}'
+    sources = app.Sources(office=shown, exposition=exposition, config=lambda: config, panels=panels, reload=reload)
+    admin = app.create(sources, guard)
 
     async def answer() -> httpx.Response:
         async with httpx.AsyncClient(transport=httpx.ASGITransport(admin), base_url="http://127.0.0.1:8801") as client:
@@ -207,7 +209,8 @@ def test_answers_that_take_time_take_turns_and_a_health_check_waits_for_one_of_t
         begun.set()
         return {}
 
-    admin = app.create(office, exposition, LOCAL, lambda: b"{}", {"slow": panel})
+    sources = app.Sources(office=office, exposition=exposition, config=lambda: b"{}", panels={"slow": panel})
+    admin = app.create(sources, LOCAL)
 
     async def test() -> None:
         async with httpx.AsyncClient(transport=httpx.ASGITransport(admin), base_url="http://127.0.0.1:8801") as client:

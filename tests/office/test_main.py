@@ -7,6 +7,7 @@ import pytest
 
 from proxy.engines.inside import Inside
 from proxy.exporters.reader import Wanted, means
+from proxy.exporters.series import Series
 from proxy.messages import EngineAddress, EngineState, Hello, Pulse
 from proxy.office import main
 from proxy.office.main import build, fetcher, store_of, trust
@@ -17,7 +18,7 @@ from tests.support.records import finished
 
 def test_the_office_has_the_exporters_that_were_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     hello = Hello(pid=1, version="0", records=str(tmp_path / "r.jsonl"), store=str(tmp_path / "s.db"))
-    office, exposition = build(hello)
+    office, exposition = build(hello, Series(), store_of(hello), {})
     office.take(finished(), 0)
     office.close()
     assert office.lost() == {"channel": 0, "prometheus": 0, "records": 0, "store": 0, "live": 0}
@@ -28,7 +29,7 @@ def test_the_office_has_the_exporters_that_were_asked_for(tmp_path: Path, capsys
 
 
 def test_nothing_is_written_that_was_not_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
-    office, _ = build(Hello(pid=1, version="0", live=False))
+    office, _ = build(Hello(pid=1, version="0", live=False), Series(), None, {})
     office.take(finished(), 0)
     assert capsys.readouterr().out == ""
 
@@ -39,7 +40,7 @@ def test_what_engines_counted_is_in_the_store_when_the_office_ends(tmp_path: Pat
     assert store is not None
     page = b"vllm:time_to_first_token_seconds_sum %d\nvllm:time_to_first_token_seconds_count %d\n"
     scraper = Scraper(fetcher((), Relay(Pages())), store.keep)
-    office, _ = build(hello, also={"scrape": scraper}, store=store)
+    office, _ = build(hello, Series(), store, {"scrape": scraper})
     scraper.see("ollama", page % (0, 0), 0, 100.0)
     office.take(finished(), 0)
     scraper.see("ollama", page % (3, 1), 1, 101.0)
@@ -127,7 +128,8 @@ def test_a_page_without_an_end_costs_a_look_and_no_more(host: str, monkeypatch: 
 
 def test_what_engines_say_of_themselves_is_among_the_metrics() -> None:
     said = {"e": Inside(running=1, waiting=2, slots=4)}
-    office, exposition = build(Hello(pid=1, version="0", live=False), inside=lambda engine: said[engine])
+    hello = Hello(pid=1, version="0", live=False)
+    office, exposition = build(hello, Series(), None, {}, inside=lambda engine: said[engine])
     office.take(Pulse(at_s=0.0, engines=(EngineState(name="e"),)), 0)
     assert b'phasegate_engine_waiting{engine="e"} 2.0' in exposition.render()[0]
 
