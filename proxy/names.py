@@ -4,7 +4,7 @@ Ollama takes `m`, `M`, `m:latest`, `library/m` and `https://registry.ollama.ai/l
 engines are held to that: no engine tells two models apart by these alone, and a rule is not passed by with a spelling.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from hashlib import blake2b
 
 LONGEST = 128
@@ -43,7 +43,7 @@ def spellings(name: str) -> list[str]:
     return [f"{before}{name}{tag}" for before in dict.fromkeys(("", below, REGISTRY + below)) for tag in tags]
 
 
-def serves(models: Sequence[str], model: str) -> bool:
+def serves(models: Container[str], model: str) -> bool:
     """Whether a list of models has this name. Ollama's `llama3` means `llama3:latest`."""
     return model in models or model + TAG in models
 

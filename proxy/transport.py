@@ -13,17 +13,20 @@ import asyncio
 import socket
 import ssl
 import struct
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import cached_property, partial
+from urllib.parse import urlsplit
 
 import aiohappyeyeballs
 import httpx
 
+from proxy.config import Upstream
 from proxy.head import Garbled, Head
 from proxy.headers import stated_length
 from proxy.idle import Idle
 from proxy.line import Line
+from proxy.messages import EngineAddress
 
 HAPPY_EYEBALLS_S = 0.25
 """RFC 8305 5: the connection attempt delay."""
@@ -116,6 +119,11 @@ class Call(httpx.AsyncByteStream):
         """A body that could not be had ends the call; an engine that hung up may have answered: reading tells."""
         if not upload.cancelled() and (error := upload.exception()) and not isinstance(error, OSError):
             self._line.fail(error)
+
+
+def trust(engines: Iterable[Upstream | EngineAddress]) -> dict[str, str]:
+    """CA files by authority, of engines that have one of their own."""
+    return {urlsplit(engine.url).netloc: engine.ca_file for engine in engines if engine.ca_file}
 
 
 class Wire(httpx.AsyncBaseTransport):

@@ -7,12 +7,20 @@ import httpx
 import pytest
 
 from proxy import transport
-from proxy.transport import SPEAKING, Wire, _head, _translated, trip_s
+from proxy.config import Upstream
+from proxy.messages import EngineAddress
+from proxy.transport import SPEAKING, Wire, _head, _translated, trip_s, trust
 
 
 @pytest.mark.parametrize("error", [*SPEAKING, ConnectionResetError, TimeoutError])
 def test_every_error_while_speaking_has_a_name_in_httpx(error: type[Exception]) -> None:
     assert isinstance(_translated(SPEAKING, error()), httpx.TransportError)
+
+
+@pytest.mark.parametrize("kind", [Upstream, EngineAddress])
+def test_a_ca_is_trusted_for_its_own_engine_alone(kind: type[Upstream] | type[EngineAddress]) -> None:
+    engines = [kind(url="https://a:1", name="a", ca_file="ca.pem"), kind(url="https://b:1", name="b")]
+    assert trust(engines) == {"a:1": "ca.pem"}
 
 
 def test_without_a_raw_target_the_urls_own_is_used() -> None:

@@ -11,7 +11,6 @@ import signal
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from importlib.metadata import version
-from urllib.parse import urlsplit
 
 import msgspec
 import structlog
@@ -30,7 +29,7 @@ from proxy.office.channel import Sender
 from proxy.office.process import OfficeProcess
 from proxy.plain import printable
 from proxy.pulse import beat, memory_bytes
-from proxy.transport import Wire
+from proxy.transport import Wire, trust
 
 USUAL = {11434: "Ollama", 8000: "vLLM", 8080: "llama.cpp", 30000: "SGLang"}
 """Where engines listen by default; looked at when no engine is configured."""
@@ -247,11 +246,6 @@ def hello(settings: Settings, audit_key: bytes) -> Hello:
         audit_key=audit_key,
         capture_text=settings.prefixes.capture_text,
     )
-
-
-def trust(engines: Iterable[Upstream]) -> dict[str, str]:
-    """CA files by authority."""
-    return {urlsplit(engine.url).netloc: engine.ca_file for engine in engines if engine.ca_file}
 
 
 def _site(address: str) -> str:

@@ -18,6 +18,7 @@ from proxy.exporters.exporter import InMemory
 from proxy.exporters.histogram import OTHER, Budget, Histograms, Labels, Sums
 from proxy.exporters.stamps import token_gaps
 from proxy.messages import Pulse
+from proxy.names import serves
 from proxy.records import Outcome, RequestRecord, Timeline
 
 Exemplar = tuple[str, float]
@@ -78,8 +79,7 @@ class Names:
         return True
 
     def _lists(self, name: str) -> bool:
-        """Ollama's `llama3` means `llama3:latest`."""
-        return name in self.listed or f"{name}:latest" in self.listed
+        return serves(self.listed, name)
 
 
 class Series(InMemory):

@@ -11,7 +11,6 @@ import socket
 import sys
 from collections.abc import AsyncIterator, Iterable, Mapping
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import httpx
 import structlog
@@ -43,7 +42,7 @@ from proxy.office.trends import trends
 from proxy.office.windows import nowhere
 from proxy.records import Finished
 from proxy.relay import Relay
-from proxy.transport import Wire
+from proxy.transport import Wire, trust
 
 TICK_S = 0.5
 """Between two ticks: a record is in its file after half a second."""
@@ -217,11 +216,6 @@ def build(
         exporters["live"] = LiveExporter(Outlet.of(sys.stdout, missing), lambda: len(office.pulse.engines) > 1)
     office = Office(attribute, exporters, pulsed=series.pulse, former=former)
     return office, Exposition(series, lambda: office.pulse, office.lost, office.failures, inside)
-
-
-def trust(engines: Iterable[EngineAddress]) -> dict[str, str]:
-    """CA files by authority."""
-    return {urlsplit(engine.url).netloc: engine.ca_file for engine in engines if engine.ca_file}
 
 
 def fetcher(engines: Iterable[EngineAddress], relay: Relay) -> Fetch:

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from proxy.cli.service import Service, hello, trust
+from proxy.cli.service import Service, hello
 from proxy.config import MASK, Metrics, Prefixes, Settings, Upstream
 from proxy.engines.fingerprint import Fingerprint
 
@@ -128,8 +128,3 @@ def test_the_office_is_told_all_it_must_know_and_its_page_no_secret() -> None:
     assert (shown["admin_token"], shown["upstream"][0]["api_key"]) == (MASK, MASK)
     assert "t0p" not in told.config
     assert "k3y" not in told.config
-
-
-def test_a_ca_is_trusted_for_its_own_engine_alone() -> None:
-    engines = (Upstream(url="https://a:1", ca_file="ca.pem"), Upstream(url="https://b:1"))
-    assert trust(engines) == {"a:1": "ca.pem"}

@@ -10,7 +10,7 @@ from proxy.exporters.reader import Wanted, means
 from proxy.exporters.series import Series
 from proxy.messages import EngineAddress, EngineState, Hello, Pulse
 from proxy.office import main
-from proxy.office.main import build, fetcher, store_of, trust
+from proxy.office.main import build, fetcher, store_of
 from proxy.office.scrape import Fetch, Scraper
 from proxy.relay import FETCH_LIMIT, Relay
 from tests.support.records import finished
@@ -132,7 +132,3 @@ def test_what_engines_say_of_themselves_is_among_the_metrics() -> None:
     office, exposition = build(hello, Series(), None, {}, inside=lambda engine: said[engine])
     office.take(Pulse(at_s=0.0, engines=(EngineState(name="e"),)), 0)
     assert b'phasegate_engine_waiting{engine="e"} 2.0' in exposition.render()[0]
-
-
-def test_an_engine_s_own_ca_is_trusted_for_it_alone() -> None:
-    assert trust(ENGINES) == {"gpu2:8443": "/etc/ca.pem"}
