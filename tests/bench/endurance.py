@@ -23,6 +23,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.support.loopback import free_port
+
 LOOKS = 10
 START_S = 30.0
 QUESTIONS = 400
@@ -67,12 +69,6 @@ async def ask(port: int, numbers: Iterator[int]) -> None:
 async def load(port: int, first: int, count: int, connections: int) -> None:
     numbers = iter(range(first, first + count))
     await asyncio.gather(*(ask(port, numbers) for _ in range(connections)))
-
-
-def free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
 
 
 def listens(port: int) -> bool:

@@ -26,7 +26,8 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-from tests.bench.relay import Bench, family, free_port
+from tests.bench.relay import Bench, family
+from tests.support.loopback import free_port
 
 SAMPLE = re.compile(r"^phasegate_(\w+?)(?:\{(.*)\})? ([0-9.e+-]+|NaN)$", re.MULTILINE)
 SETTLED_S = 3.0

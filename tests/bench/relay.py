@@ -41,6 +41,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.support.loopback import free_port
+
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 PAGE = os.sysconf("SC_PAGE_SIZE")
 START_S = 30.0
@@ -156,12 +158,6 @@ class Bench:
         command = [sys.executable, "-m", "tests.bench.load", str(port), *map(str, words)]
         done = subprocess.run(command, capture_output=True, timeout=120, check=True)
         return dict(json.loads(done.stdout))
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def listens(port: int, process: subprocess.Popen[bytes]) -> bool:

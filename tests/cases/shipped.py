@@ -6,7 +6,6 @@ recorders and each record goes to a file in the words of checks.
 
 import asyncio
 import json
-import socket
 import subprocess
 import sys
 import time
@@ -26,6 +25,7 @@ from tests.cases.exposition import Exposition, parse
 from tests.cases.inprocess import HeardApp, heard_now
 from tests.cases.product import bugs, report_of, said, series, settings
 from tests.cases.seen import Record
+from tests.support.loopback import free_port
 
 START_S = 20.0
 QUIET_S = 6.0
@@ -163,13 +163,6 @@ class Shipped:
     def _memory(self, name: str) -> int:
         status = Path(f"/proc/{self._process.pid}/status").read_text()
         return next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith(name))
-
-
-def free_port() -> int:
-    """A port that was free a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def toml(tree: dict[str, Any]) -> str:

@@ -3,7 +3,6 @@
 import contextlib
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -15,6 +14,7 @@ from typing import Any, NamedTuple
 import httpx
 
 from tests.support.imports import ROOT
+from tests.support.loopback import free_port
 
 ENGINES = ROOT / "tests" / "live" / "engines.sh"
 HOME = Path(os.environ.get("ENGINES_HOME") or Path.home() / ".cache" / "phasegate-tests")
@@ -151,12 +151,6 @@ class Phasegate(Child):
     def engines(self) -> list[dict[str, Any]]:
         """What `/api/engines` says."""
         return httpx.get(self.admin + "/api/engines").json()  # type: ignore[no-any-return]
-
-
-def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        return int(found.getsockname()[1])
 
 
 def status(url: str) -> int | None:

@@ -17,9 +17,10 @@ from tests.live import compare, load
 from tests.live.compare import Record, Task, phase
 from tests.live.conftest import Gate
 from tests.live.load import Ask, Heard
-from tests.live.processes import ENGINES, READY_S, Child, Engine, Phasegate, free_port, status, until
+from tests.live.processes import ENGINES, READY_S, Child, Engine, Phasegate, status, until
 from tests.live.steadiness import steadily
 from tests.support.imports import ROOT
+from tests.support.loopback import free_port
 
 pytestmark = pytest.mark.timeout(600)
 

@@ -6,7 +6,8 @@ import json
 import sqlite3
 from pathlib import Path
 
-from tests.bench.endurance import free_port, load, running
+from tests.bench.endurance import load, running
+from tests.support.loopback import free_port
 
 
 def test_a_kill_in_mid_traffic_spoils_no_file(tmp_path: Path) -> None:

@@ -30,15 +30,11 @@ from proxy.office.process import OfficeProcess
 from proxy.office.research import Research
 from proxy.office.scrape import Scraper
 from proxy.records import PrefixVerdict, Prompt
+from tests.support.loopback import free_port
 from tests.support.patience import run, until
 from tests.support.records import AT_S, finished
 
 READY = Pulse(at_s=1.0, engines=(EngineState(name="ollama", answers=True),))
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        return int(found.getsockname()[1])
 
 
 def recorded(path: Path) -> int:

@@ -9,7 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.live.processes import Child, free_port, status, until
+from tests.live.processes import Child, status, until
+from tests.support.loopback import free_port
 
 START_S = 40.0
 MODEL = "llama-3.1-8b"

@@ -15,8 +15,9 @@ from typing import NamedTuple
 import httpx
 import pytest
 
-from tests.live.processes import free_port, status, until
+from tests.live.processes import status, until
 from tests.support.imports import ROOT
+from tests.support.loopback import free_port
 
 START_S = 40.0
 CHAT = {"model": "sim", "max_tokens": 1, "messages": [{"role": "user", "content": "hello"}]}

@@ -1,4 +1,4 @@
-"""Engines on the loopback that a test scripts byte by byte: one coroutine a connection."""
+"""A free port on the loopback, and engines there that a test scripts byte by byte: one coroutine a connection."""
 
 import asyncio
 import contextlib
@@ -8,6 +8,12 @@ import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 Play = Callable[["Peer"], Awaitable[None]]
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        return int(found.getsockname()[1])
 
 
 class Peer:

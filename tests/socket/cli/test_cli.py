@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from proxy.cli import INTERRUPTED, UNHEARD
-from tests.live.processes import free_port, status, until
+from tests.live.processes import status, until
 from tests.support.imports import ROOT
+from tests.support.loopback import free_port
 
 LIMIT_S = 40.0
 

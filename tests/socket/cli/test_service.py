@@ -26,6 +26,7 @@ from proxy.office.sparing import BURST
 from tests.support.client import Answer, SocketClient, simple_request
 from tests.support.clock import ManualClock
 from tests.support.engine import SocketEngine
+from tests.support.loopback import free_port
 from tests.support.patience import run, until
 from tests.support.script import NOT_FOUND, OK, Call, Read, Script
 from tests.support.streams import DONE, chat, chunk, stream
@@ -33,11 +34,6 @@ from tests.support.streams import DONE, chat, chunk, stream
 CHAT = simple_request(chat(stream=True))
 SLOW = stream((0, chunk("Hi")), (600, chunk("!", "stop")), (600, DONE))
 STUCK = Script(headers=SLOW.headers, reads=(Read(0, chunk("Hi")),), ending="stall")
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
 
 
 def say(text: str) -> None:

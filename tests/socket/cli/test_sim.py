@@ -5,7 +5,7 @@ import socket
 from click.testing import CliRunner
 
 from proxy.cli.sim import sim
-from tests.live.processes import free_port
+from tests.support.loopback import free_port
 
 
 def test_a_port_that_is_taken_or_a_file_that_cannot_be_written_is_said() -> None:
