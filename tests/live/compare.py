@@ -67,6 +67,33 @@ def sums(record: Record) -> bool:
     return abs(sum(part["s"] for part in record["phases"].values()) - record["total_s"]) < 1e-6
 
 
+@dataclass(frozen=True)
+class Run:
+    """One load: what clients heard and what phasegate wrote, by id."""
+
+    heard: dict[str, Heard]
+    records: dict[str, Record]
+
+    @property
+    def streams(self) -> list[str]:
+        return [id for id, heard in self.heard.items() if heard.ask.streams]
+
+    def has_the_clients_ttft(self) -> None:
+        errors = [self.records[id]["ttft_s"] - (self.heard[id].ttft_s or 0) for id in self.streams]
+        print("ttft error p50, p99, max", *(f"{percentile(errors, p) * 1e3:.2f}" for p in (0.5, 0.99, 1)), "ms")
+        assert holds_for_99_percent(errors, 0.005)
+
+    def has_phases_that_add_up_to_ttft(self) -> None:
+        errors = [phase(self.records[id], *BEFORE) - (self.heard[id].ttft_s or 0) for id in self.streams]
+        print("phases - ttft p50, p80, max", *(f"{percentile(errors, p) * 1e3:.2f}" for p in (0.5, 0.8, 1)), "ms")
+        assert share(errors, 0.005) >= 0.80
+
+    def has_kept_sums_and_no_contradiction(self) -> None:
+        for id, record in self.records.items():
+            assert sums(record), id
+            assert "engine_durations_distrusted" not in record["findings"], id
+
+
 # --- llama-server's log ------------------------------------------------------------------------------------------
 
 _PROMPT = re.compile(r"id +(\d+) \| task (\d+) \|\s+prompt eval time = +([\d.]+) ms / +(\d+) tokens")

@@ -13,7 +13,7 @@ import pytest
 from openai import OpenAI
 
 from tests.live import compare, load
-from tests.live.compare import Record, phase
+from tests.live.compare import phase
 from tests.live.conftest import Gate
 from tests.live.load import Ask, Heard
 from tests.live.processes import Engine, Phasegate, until
@@ -31,16 +31,10 @@ TIGHT = ("--num-gpu-blocks-override", "24", "--max-model-len", "512")
 
 
 @dataclass(frozen=True)
-class Run:
-    """One load: what clients heard, what phasegate wrote, and what `/metrics` grew by."""
+class Run(compare.Run):
+    """And what the engine's `/metrics` grew by."""
 
-    heard: dict[str, Heard]
-    records: dict[str, Record]
     grown: dict[str, float]
-
-    @property
-    def streams(self) -> list[str]:
-        return [id for id, heard in self.heard.items() if heard.ask.streams]
 
 
 def asks(rng: random.Random, name: str, count: int, per_second: float) -> list[Ask]:
@@ -148,21 +142,15 @@ def test_cached_tokens_are_counted(run: Run) -> None:
 
 
 def test_ttft_is_the_clients_own(run: Run) -> None:
-    errors = [run.records[id]["ttft_s"] - (run.heard[id].ttft_s or 0) for id in run.streams]
-    print("ttft error p50, p99, max", *(f"{compare.percentile(errors, p) * 1e3:.2f}" for p in (0.5, 0.99, 1)), "ms")
-    assert compare.holds_for_99_percent(errors, 0.005)
+    run.has_the_clients_ttft()
 
 
 def test_phases_before_the_first_token_add_up_to_ttft(run: Run) -> None:
-    errors = [phase(run.records[id], *compare.BEFORE) - (run.heard[id].ttft_s or 0) for id in run.streams]
-    print("phases - ttft p50, p80, max", *(f"{compare.percentile(errors, p) * 1e3:.2f}" for p in (0.5, 0.8, 1)), "ms")
-    assert compare.share(errors, 0.005) >= 0.80
+    run.has_phases_that_add_up_to_ttft()
 
 
 def test_the_sum_is_kept_and_no_report_is_contradicted(run: Run) -> None:
-    for id, record in run.records.items():
-        assert compare.sums(record), id
-        assert "engine_durations_distrusted" not in record["findings"], id
+    run.has_kept_sums_and_no_contradiction()
 
 
 def test_two_choices_do_not_confuse_it(proxy: Phasegate) -> None:
