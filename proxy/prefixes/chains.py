@@ -27,11 +27,15 @@ TOKEN = 4
 LONGEST = 131_072
 """Tokens of a prompt that are followed; 128k is the largest common context window, and what llm-d's router follows."""
 
-KEPT_STEPS = 16_384
-"""Messages whose step is kept in each of two generations: about 300 conversations of 50 messages, in under 16 MB."""
+KEPT_STEPS = 16_000_000
+"""Bytes of messages' steps kept in each of two generations: 300 conversations of 50 messages with 20,000 tokens."""
 
-KEPT_TOKENS = 1_000_000
-"""Tokens of segments kept in each of two generations: 4 MB, a few hundred system prompts."""
+KEPT_TEXTS = 28_000_000
+"""Bytes of segments' tokens kept in each of two generations, for each size of blocks in use: of the same conversations,
+all of whose texts are asked for with each of their prompts. What is not there is tokenised again."""
+
+STEP, TEXT = 350, 130
+"""Bytes that a step and the tokens of a text take besides what is in them."""
 
 V = TypeVar("V")
 
@@ -39,13 +43,15 @@ V = TypeVar("V")
 class Generations(Generic[V]):
     """A bounded memory in two generations: what is used moves to the young one; a full young one replaces the old.
 
-    Costs nothing on a hit and keeps whatever was used since the last change of generations.
+    Keeps whatever was used while no more than `limit` was, by the weight of values (1 each, if nobody weighs them), and
+    at most twice as much. Costs nothing on a hit in the young one.
     """
 
-    # State: two dicts, and the weight of what is in the young one.
+    # State: two dicts, and the weight of what came into the young one.
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, weigh: Callable[[V], int] = lambda _: 1) -> None:
         self._limit = limit
+        self._weigh = weigh
         self._young: dict[int, V] = {}
         self._old: dict[int, V] = {}
         self._weight = 0
@@ -54,13 +60,13 @@ class Generations(Generic[V]):
         """What was put under the key, or None."""
         found = self._young.get(key)
         if found is None and (found := self._old.pop(key, None)) is not None:
-            self._young[key] = found
+            self.put(key, found)
         return found
 
-    def put(self, key: int, value: V, weight: int = 1) -> None:
+    def put(self, key: int, value: V) -> None:
         """Keep a value; the oldest generation goes when the young one is over its limit."""
         self._young[key] = value
-        self._weight += weight
+        self._weight += self._weigh(value)
         if self._weight > self._limit:
             self._old, self._young, self._weight = self._young, {}, 0
 
@@ -107,6 +113,11 @@ class _Step:
     tokens: int
     sizes: Sequence[int]
     tail: bytes
+
+    @property
+    def size_bytes(self) -> int:
+        """That it takes in memory, about."""
+        return STEP + 8 * (len(self.keys) + len(self.sizes)) + len(self.tail)
 
 
 def root_of(secret: bytes, *parts: str) -> int:
@@ -156,8 +167,8 @@ class Chains:
         self.block = block
         self._encode = encode
         self._size = block * TOKEN
-        self._steps: Generations[_Step] = Generations(KEPT_STEPS)
-        self._packed: Generations[bytes] = Generations(KEPT_TOKENS)
+        self._steps: Generations[_Step] = Generations(KEPT_STEPS, lambda step: step.size_bytes)
+        self._packed: Generations[bytes] = Generations(KEPT_TEXTS, lambda data: TEXT + len(data))
 
     def strange(self, segments: Sequence[Segment]) -> list[str]:
         """Texts of the prompt that would have to be tokenised."""
@@ -165,7 +176,7 @@ class Chains:
 
     def learn(self, text: str, ids: Sequence[int]) -> None:
         """Take the tokens of a text that was encoded elsewhere."""
-        self._packed.put(hash(text), pack(ids), len(ids) + 1)
+        self._packed.put(hash(text), pack(ids))
 
     def chain(self, root: int, segments: Sequence[Segment]) -> Chain:
         """The chain of a rendered prompt."""
@@ -216,5 +227,5 @@ class Chains:
         data = self._packed.get(name)
         if data is None:
             data = pack(self._encode(text))
-            self._packed.put(name, data, len(data) // TOKEN + 1)
+            self._packed.put(name, data)
         return data

@@ -1,5 +1,8 @@
+import gc
+import tracemalloc
 from array import array
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -81,14 +84,70 @@ def test_text_is_not_kept():
     assert "planted-secret" not in repr([vars(chains._steps), vars(chains._packed)])
 
 
-def test_memory_keeps_what_is_used_and_is_bounded():
-    memory: Generations[int] = Generations(10)
-    for n in range(100):
-        memory.put(n, n)
-        memory.put(-1, n) if n % 5 == 0 else memory.get(-1)
-    assert memory.get(-1) == 95
-    assert memory.get(0) is None
-    assert len(memory._young) + len(memory._old) <= 22
+USES = st.lists(st.tuples(st.sampled_from(["put", "get", "drop"]), st.integers(0, 12), st.integers(1, 6)), max_size=80)
+
+
+@given(USES, st.integers(1, 12))
+def test_memory_keeps_what_is_used_and_is_bounded(uses, limit):
+    memory: Generations[int] = Generations(limit, lambda weight: weight)
+    used: dict[int, tuple[int, int]] = {}  # what is kept, and how much was used when it was last
+    total = 0
+    for use, key, weight in uses:
+        if use == "drop":
+            memory.drop(key)
+            used.pop(key, None)
+            continue
+        found = memory.get(key)
+        if key in used and total - used[key][1] <= limit:
+            assert found == used[key][0]
+        value = weight if use == "put" else found
+        if use == "put":
+            memory.put(key, weight)
+        if value is not None:
+            total += value + (found or 0) * (use == "put")
+            used[key] = value, total
+        assert sum([*memory._young.values(), *memory._old.values()]) <= 2 * limit + 6
+
+
+def test_what_is_used_stays_and_takes_no_more_room_than_there_is():
+    memory: Generations[int] = Generations(1_000)
+    for key in range(20_000):
+        memory.put(key, key)
+        if key % 500 == 0:
+            for one in range(0, key, 7):
+                memory.get(one)
+        memory.get(3)
+    assert memory.get(3) == 3
+    assert len(memory._young) + len(memory._old) <= 2_001
+
+
+@pytest.mark.parametrize("tokens", [1, 40, 600], ids=["short", "usual", "long"])
+def test_conversations_that_all_go_on_take_bounded_memory(monkeypatch, tokens):
+    monkeypatch.setattr("proxy.prefixes.chains.KEPT_STEPS", 200_000)
+    monkeypatch.setattr("proxy.prefixes.chains.KEPT_TEXTS", 200_000)
+    said = [[(f"{talk} {turn} ".ljust(tokens, "x"), "user") for turn in range(12)] for talk in range(30)]
+    tracemalloc.start()
+    chains = Chains(letters, 4)
+    for turn in range(1, 13):
+        for talk in said:
+            segments = render(chat(*((role, text) for text, role in talk[:turn])))
+            chains.strange(segments)
+            chains.chain(ROOT, segments)
+            del segments
+    before = tracemalloc.get_traced_memory()[0]
+    del chains
+    gc.collect()
+    assert before - tracemalloc.get_traced_memory()[0] <= 4 * 200_000 * 1.25 + 50_000
+    tracemalloc.stop()
+
+
+def test_conversations_that_go_on_are_not_tokenised_again():
+    chains = Chains(lambda text: [1] * (len(text) // 4), 16)
+    talks = [[("user", f"{talk} {turn} ".ljust(1_600)) for turn in range(50)] for talk in range(300)]
+    for _ in range(2):
+        for talk in talks:
+            chains.chain(ROOT, render(chat(*talk)))
+    assert [text for talk in talks for text in chains.strange(render(chat(*talk)))] == []
 
 
 def test_blocks_are_eight_bytes():
