@@ -28,7 +28,12 @@ RESTORE = 0.25
 """llama.cpp restores a saved prompt only when at least this share of it is of use."""
 
 SAVED_TOKENS = 262_144
-"""Tokens of prompts kept in host memory; llama.cpp limits bytes (8 GiB), which is this much for common models."""
+"""Tokens of prompts kept in host memory; llama.cpp limits bytes (`--cache-ram`, 8 GiB), which is this much for common
+models, and not the number of prompts."""
+
+SAVED = 512
+"""Prompts followed there, the latest: each is held against every prompt that comes, at 0.2 us. So of prompts of less
+than 512 tokens llama.cpp may have more."""
 
 
 class Look(NamedTuple):
@@ -261,8 +266,12 @@ class SlotShadow:
         """The saved prompt that shares more with this one, and wastes less, than what the slot holds."""
         best, keep = None, added.to(shared) / max(1, len(held) // TOKEN + added.template)
         for saved in self._saved:
+            size = len(saved) // TOKEN + added.template
+            least = max(shared + 1, int(max(keep, RESTORE) * size) - added.template)
+            if not saved.startswith(packed[: least * TOKEN]):
+                continue
             found = common(saved, packed)
-            kept = added.to(found) / (len(saved) // TOKEN + added.template)
+            kept = added.to(found) / size
             if kept >= RESTORE and kept > keep and found > shared:
                 best, keep, shared = saved, kept, found
         return best
@@ -273,6 +282,6 @@ class SlotShadow:
             return False
         self._saved = deque(saved for saved in self._saved if not packed.startswith(saved))
         self._saved.append(packed)
-        while sum(map(len, self._saved)) > self._room * TOKEN:
+        while len(self._saved) > SAVED or sum(map(len, self._saved)) > self._room * TOKEN:
             self._saved.popleft()
         return True

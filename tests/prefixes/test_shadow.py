@@ -1,8 +1,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.prefixes.chains import Chain, pack
-from proxy.prefixes.shadow import Added, BlockShadow, Look, SlotShadow, common
+from proxy.prefixes.chains import TOKEN, Chain, pack
+from proxy.prefixes.shadow import RESTORE, SAVED, Added, BlockShadow, Look, SlotShadow, common
 
 
 def chain(keys):
@@ -166,6 +166,42 @@ def test_host_memory_is_bounded_and_keeps_no_prompt_twice():
     assert sum(map(len, slots._saved)) <= 8 * 4
     slots.clear()
     assert slots.look(packed("dddddd")) == 0
+
+
+def test_prompts_in_host_memory_are_bounded_however_short_they_are():
+    slots = SlotShadow(1)
+    for number in range(SAVED + 50):
+        slots.end(slots.begin(pack([number, number])).slot, pack([number, number]))
+    assert len(slots._saved) == SAVED
+    assert slots.look(pack([0, 0, 1])) == 0
+    assert slots.look(pack([100, 100, 1])) == 2
+
+
+class Whole(SlotShadow):
+    """Holds every saved prompt against the new one, as llama.cpp does."""
+
+    def _better(self, packed, held, shared, added):
+        best, keep = None, added.to(shared) / max(1, len(held) // TOKEN + added.template)
+        for saved in self._saved:
+            found = common(saved, packed)
+            kept = added.to(found) / (len(saved) // TOKEN + added.template)
+            if kept >= RESTORE and kept > keep and found > shared:
+                best, keep, shared = saved, kept, found
+        return best
+
+
+PROMPTS = st.lists(st.tuples(st.text("ab", min_size=1, max_size=24), st.integers(1, 3), st.integers(0, 9)), max_size=40)
+
+
+@given(PROMPTS, st.integers(1, 3))
+def test_prompts_that_are_passed_over_are_none_that_would_come_back(prompts, count):
+    quick, whole = SlotShadow(count), Whole(count)
+    for text, opening, template in prompts:
+        both = [slots.begin(packed(text), Added(opening, template)) for slots in (quick, whole)]
+        assert both[0] == both[1]
+        for slots in (quick, whole):
+            slots.end(both[0].slot, packed(text + "b"))
+        assert quick._saved == whole._saved
 
 
 def test_those_that_wait_will_be_there_before():
