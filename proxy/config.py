@@ -92,7 +92,7 @@ class Upstream(Section, frozen=True):
     slots: int = 0
     """Requests that the engine works on at once (OLLAMA_NUM_PARALLEL, --parallel); 0: found out."""
     block_size: int = 0
-    """Tokens a block of its prefix cache; 0: found out."""
+    """Tokens a block of its prefix cache; 0: found out, and SGLang's single tokens are followed in eights."""
     cache_tokens: int = 0
     """Tokens its prefix cache holds; 0: found out."""
 

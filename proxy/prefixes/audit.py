@@ -233,13 +233,17 @@ class Audit:
             scale.learn(shape, reading.rendered, whole)
             reading.line = scale.line(shape)
         sight = self._scaled(reading, reading.sight, whole, reading.exact)
-        block = self._cache.block
+        block, grain = self._cache.block, self._cache.grain
         if reported is None:
             return sight
-        explained = not reading.exact and -block - NEAR < reported - sight.infinite < TEMPLATE + block
-        if reported > sight.infinite and reading.sight.infinite >= LONGEST // block * block:
+        explained = not reading.exact and -block - NEAR < reported - sight.infinite < TEMPLATE + grain
+        if reported > sight.infinite and reading.sight.infinite >= LONGEST // grain * grain:
             explained = True  # all of it was there that is followed
-        return sight._replace(resident=reported, infinite=reported) if explained else sight
+        found = [
+            reported if explained or 0 < reported - seen <= grain - block else seen
+            for seen in (sight.resident, sight.infinite)
+        ]
+        return sight._replace(resident=found[0], infinite=found[1])
 
     def _scale(self, model: str) -> Scale:
         return self._scales.of(hash(model), Scale)

@@ -14,6 +14,10 @@ from proxy.prefixes.texts import Texts
 BLOCK = 16
 """Tokens a block where the engine does not say: vLLM's default on GPUs."""
 
+GRAIN = 8
+"""Tokens that are followed as one where an engine reuses each by itself (SGLang): a key for each would hold the loop
+for 10 ms at every step of a long prompt."""
+
 MODELS = 64
 """Models whose slots are kept in each of two generations: clients name them, and llama.cpp serves one by any name."""
 
@@ -48,6 +52,8 @@ class Cache(Protocol):
 
     block: int
     """Tokens that are reused as one."""
+    grain: int
+    """Tokens that are followed as one, whole blocks of them: fewer may be there, behind those that are found."""
     chains: Chains
     capacity: int | None
     """Blocks it can hold; None: not known."""
@@ -102,10 +108,12 @@ class Blocks:
 
     # State: blocks of our rendering, how many of them fill the engine's memory, and tokens of ours and theirs lately.
 
-    def __init__(self, texts: Texts, block: int = BLOCK, capacity: int | None = None) -> None:
+    def __init__(self, texts: Texts, block: int = BLOCK, capacity: int | None = None, grain: int = 0) -> None:
+        """`capacity`: in blocks of `grain` tokens; 0: as many as the engine reuses as one."""
         self.block = block
+        self.grain = grain or block
         self.capacity = capacity
-        self.chains = texts.chains(block)
+        self.chains = texts.chains(self.grain)
         self._room = None if capacity is None else max(1, capacity - UNFILLED)
         self._shadow = BlockShadow(self._room)
         self._fitted = self._room or 0
@@ -113,7 +121,7 @@ class Blocks:
 
     def look(self, reading: Reading) -> Look:
         """Leading full blocks."""
-        looks = [self._shadow.look(chain, self.block) for chain in reading.chains]
+        looks = [self._shadow.look(chain, self.grain) for chain in reading.chains]
         usable = sum([chain.whole(self.block) for chain in reading.chains])
         return Look(sum(one.resident for one in looks), sum(one.infinite for one in looks), usable)
 
@@ -173,7 +181,7 @@ class Slots:
 
     # State: the slots of each model, those that wait for one, all that was ever there, and how often the engine began.
 
-    block = 1
+    block = grain = 1
     unkept = frozenset({"embed", "rerank", "score", "classify"})
 
     def __init__(self, texts: Texts, slots: int) -> None:
@@ -292,7 +300,9 @@ def cache_of(
     how one is kept that keeps blocks."""
     if kind in SLOTTED:
         return Slots(texts, slots or 1)
-    size = block or (1 if kind == "sglang" else BLOCK)
+    if kind == "sglang" and not block:
+        return Blocks(texts, 1, None if tokens is None else tokens // GRAIN, GRAIN)
+    size = block or BLOCK
     return blocks(texts, size, None if tokens is None else tokens // size)
 
 

@@ -16,7 +16,7 @@ from proxy.prefixes.chains import TOKEN, Chain
 
 REMEMBERED = 250_000
 """Blocks remembered in all, evicted ones with them: an infinite cache is one bounded by our memory, 32 MB. They stand
-for 4 million tokens."""
+for 4 million tokens in vLLM's blocks, for 2 million as SGLang's are followed."""
 
 SIMILAR = 0.1
 """llama.cpp's `--slot-prompt-similarity`: the share of the prompt that a free slot must hold to be preferred."""

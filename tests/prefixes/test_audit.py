@@ -7,6 +7,7 @@ from proxy.events import Said
 from proxy.prefixes.audit import OPEN, Audit
 from proxy.prefixes.caches import MODELS, Blocks, Slots, cache_of
 from proxy.prefixes.chains import LONGEST, pack
+from proxy.prefixes.ledger import Books
 from proxy.prefixes.shadow import common
 from proxy.prefixes.spelt import Spelt
 from proxy.prefixes.texts import Texts
@@ -526,9 +527,50 @@ def test_an_answer_without_a_slot_is_let_go(texts):
 
 
 def test_kinds_have_caches_of_their_own(texts):
-    assert cache_of("sglang", texts, None, None, None).block == 1
-    assert cache_of("vllm", texts, None, None, None).block == 16
-    assert cache_of("ollama", texts, None, None, None).block == 1
+    kinds = [("sglang", None), ("sglang", 1), ("sglang", 32), ("vllm", None), ("ollama", None)]
+    caches = [cache_of(kind, texts, block, None, None) for kind, block in kinds]
+    assert [(one.block, one.grain) for one in caches] == [(1, 8), (1, 1), (32, 32), (16, 16), (1, 1)]
+
+
+@pytest.mark.parametrize("asked", [facts(raw("x" * 100_000)), ids(*range(100_000))], ids=["text", "ids"])
+def test_a_long_prompt_has_no_key_for_each_token_where_each_is_shared_by_itself(texts, asked):
+    audit = Audit(texts, cache_of("sglang", texts, None, 500_000, None))
+    first, settled = play(audit, "1", asked, used=usage(100_000, 0))
+    assert (first.block, first.attainable, dict(settled.bins)["structural"]) == (1, 0, 1)
+    audit.predict("2", asked, 0)
+    assert len(audit._open["2"].chains[0].keys) == 12_500
+    assert len(audit._cache._shadow) <= 12_500 + 1
+
+
+def radix(told, tokens):
+    """What a tree of all that was told has of a prompt, token by token; SGLang computes the last one always."""
+    return min(len(tokens) - 1, max([common(pack(one), pack(tokens)) for one in told], default=0))
+
+
+@pytest.mark.parametrize("block", [None, 1], ids=["usual", "configured"])
+@pytest.mark.parametrize("kind", ["text", "ids"])
+def test_what_an_engine_shares_token_by_token_is_what_we_say_it_shares(texts, kind, block):
+    draw, books, told = random.Random(7), Books(), []
+    audit = Audit(texts, cache_of("sglang", texts, block, None, None))
+    for number in range(400):
+        text = "".join(draw.choices("ab", k=draw.choice([1, 5, 12]))) + draw.choice("cdefgh") * draw.randrange(60)
+        said = draw.choice(["", "no", "yes, that is so"])
+        tokens = letters(text)
+        hit = radix(told, tokens)
+        asked = facts(raw(text)) if kind == "text" else ids(*tokens)
+        first = audit.predict(str(number), asked, 0)
+        assert hit - 7 <= first.expected <= hit
+        assert block is None or first.expected == hit
+        audit.dispatched(str(number), asked, 0)
+        settled = audit.ended(str(number), Said(said, tuple(letters(said))), usage(len(tokens), hit))
+        bins = dict(settled.bins)
+        assert sum(bins.values()) == settled.tokens == len(tokens)
+        assert (bins["hit"], bins["engine_gap"], bins["structural"]) == (hit, 0, min(1, len(tokens) - hit))
+        assert settled.expected <= settled.infinite == hit
+        books.add("sglang", settled)
+        told.append(letters(text + said)[: len(tokens) + max(0, len(said) - 1)] if said else tokens)
+    (row,) = books.report()["engines"]
+    assert (row["verdict"], row["ideal"]) == ("healthy", row["delivered"])
 
 
 def test_models_that_clients_name_are_bounded(texts):
