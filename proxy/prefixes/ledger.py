@@ -23,7 +23,10 @@ BINS = ("hit", "compulsory", "structural", "capacity", "other_replica", "text_br
 ENOUGH = 8
 """Requests from which on a cache without effect is said to be so."""
 
-SUMS = ("requests", "infinite", "known", "known_tokens", "reported", "expected", "explained", "promising")
+SUMS = (
+    *("requests", "infinite", "sized", "sized_tokens", "attainable"),
+    *("known", "known_tokens", "reported", "expected", "explained", "promising"),
+)
 """What is added up when ledgers are put together."""
 
 UNEXPLAINED = 0.05
@@ -81,9 +84,13 @@ class Ledger:
     bins: Counter[str] = field(default_factory=Counter)
     requests: int = 0
     infinite: int = 0
-    """Tokens that shared text explains ..."""
-    attainable: int | None = None
-    """... and that a cache of the engine's size has; None: the size is not known."""
+    """Tokens that shared text explains."""
+    sized: int = 0
+    """Requests whose engine's size is known ..."""
+    sized_tokens: int = 0
+    """... their prompt tokens ..."""
+    attainable: int = 0
+    """... and those of them that a cache of this size has."""
     known: int = 0
     """Requests whose engine said what was cached ..."""
     known_tokens: int = 0
@@ -103,7 +110,9 @@ class Ledger:
         self.requests += 1
         self.infinite += verdict.infinite or 0
         if verdict.attainable is not None:
-            self.attainable = (self.attainable or 0) + verdict.attainable
+            self.sized += 1
+            self.sized_tokens += verdict.tokens
+            self.attainable += verdict.attainable
         if verdict.reported is not None:
             self.known += 1
             self.known_tokens += verdict.tokens
@@ -140,7 +149,8 @@ class Ledger:
             "requests": self.requests,
             "prompt_tokens": self.tokens,
             "ideal": self.ideal,
-            "attainable": None if self.attainable is None else _rate(self.attainable, self.tokens),
+            "attainable": _rate(self.attainable, self.sized_tokens),
+            "sized_requests": self.sized,
             "delivered": _rate(self.reported, self.known_tokens),
             "known_requests": self.known,
             "expected_tokens": self.expected,
@@ -174,8 +184,7 @@ class Books:
 
 def _together(one: Ledger, other: Ledger) -> Ledger:
     sums = {name: getattr(one, name) + getattr(other, name) for name in SUMS}
-    known = [ledger.attainable for ledger in (one, other) if ledger.attainable is not None]
-    return Ledger(bins=one.bins + other.bins, attainable=sum(known) if known else None, **sums)
+    return Ledger(bins=one.bins + other.bins, **sums)
 
 
 def _rate(part: int, whole: int) -> float | None:

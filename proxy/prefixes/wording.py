@@ -98,10 +98,11 @@ def _rates(totals: dict[str, Any]) -> Iterator[str]:
             if size != "inf":
                 yield f"attainable with {int(size):,} tokens of KV memory {_percent(found['rate'])}"
     else:
-        for name in ("ideal", "attainable", "delivered"):
-            if totals.get(name) is not None:
-                yield f"{name} {_percent(totals[name])}"
         known, requests = totals.get("known_requests", 0), totals.get("requests", 0)
+        some = " where the cache's size is known" if totals.get("sized_requests", requests) < requests else ""
+        for name, where in (("ideal", ""), ("attainable", some), ("delivered", "")):
+            if totals.get(name) is not None:
+                yield f"{name} {_percent(totals[name])}{where}"
         if totals.get("delivered") is not None and known < requests:
             yield f"as engines say of {known:,} of {requests:,} requests"
         if totals.get("delivered") is None:

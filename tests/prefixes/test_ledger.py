@@ -3,6 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.prefixes.ledger import BINS, Books, Ledger, Sight, contradicted, split
+from proxy.prefixes.wording import headline
 from proxy.records import PrefixVerdict
 
 counts = st.integers(0, 2_000)
@@ -106,8 +107,39 @@ def test_the_books_say_each_engine_and_all_together():
         ("b", "unknown", None),
     ]
     assert (report["totals"]["requests"], report["totals"]["ideal"], report["totals"]["delivered"]) == (2, 0.48, 0.48)
-    assert report["totals"]["attainable"] == 0.24
+    assert (report["totals"]["attainable"], report["totals"]["sized_requests"]) == (0.48, 1)
     assert report["totals"]["bins"]["hit"] == 96
+
+
+verdicts = st.builds(verdict, sights, st.none() | counts, st.none() | st.integers(0, 100))
+
+
+@given(st.lists(st.tuples(st.sampled_from("ab"), verdicts), max_size=12))
+def test_every_rate_is_of_the_tokens_of_which_it_is_known(entered):
+    books = Books()
+    for engine, one in entered:
+        books.add(engine, one)
+    totals = books.report()["totals"]
+    sized = [one for _, one in entered if one.attainable is not None]
+    known = [one for _, one in entered if one.reported is not None]
+    for name, part, of in (
+        ("attainable", sum(one.attainable for one in sized), sized),
+        ("delivered", sum(one.reported for one in known), known),
+    ):
+        whole = sum(one.tokens for one in of)
+        assert totals[name] == (round(part / whole, 4) if whole else None)
+    assert (totals["sized_requests"], totals["known_requests"]) == (len(sized), len(known))
+
+
+def test_an_engine_that_does_not_say_its_size_takes_nothing_from_what_another_attains():
+    full = Sight(1_000, 999, 900, 900, 0, 0)
+    books = Books()
+    books.add("vllm", verdict(full, 900, attainable=900))
+    books.add("ollama", verdict(full, None))
+    assert headline(books.report()) == (
+        "ideal 90.0 %, attainable 90.0 % where the cache's size is known, delivered 90.0 %,"
+        " as engines say of 1 of 2 requests"
+    )
 
 
 def test_empty_books_know_no_rate():

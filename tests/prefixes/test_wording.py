@@ -52,6 +52,13 @@ def test_where_some_engines_say_nothing_it_is_said_of_how_many_requests_the_rest
     assert headline({"totals": {**totals, "known_requests": 47}}).endswith("delivered 10.0 %")
 
 
+def test_where_some_caches_have_no_known_size_the_attainable_is_that_of_the_rest():
+    totals = {"ideal": 0.7, "attainable": 0.6, "delivered": 0.5, "requests": 4, "known_requests": 4}
+    for sized, where in ((4, ""), (3, " where the cache's size is known")):
+        said = f"ideal 70.0 %, attainable 60.0 %{where}, delivered 50.0 %"
+        assert headline({"totals": {**totals, "sized_requests": sized}}) == said
+
+
 @pytest.mark.parametrize(
     ("families", "told"),
     [
