@@ -9,12 +9,11 @@ from dataclasses import dataclass, field
 
 from proxy.engines.gauges import Gauges, Total
 from proxy.exporters.means import NAMES, NOTHING, Compared, Stretch, compared
-from proxy.prefixes.ledger import TEMPLATE
+from proxy.prefixes.ledger import TEMPLATE, contradicted
 from proxy.records import Class, Outcome, PrefixVerdict, RequestRecord
 
 CACHE_TOKENS = 1000
-CACHE_APART = 0.1
-"""Prefix hits that shared prompts do not explain are a finding from this share of the looked-up tokens on."""
+"""Tokens looked up, at least: fewer tell nothing."""
 CACHE_OTHERS = 1.5
 """Looked-up tokens over ours: a preempted request is looked up again; more is other traffic."""
 PHASES = ("queue", "prefill", "decode")
@@ -85,7 +84,7 @@ def cache_contradicted(before: Snapshot, after: Snapshot) -> bool:
     audited = after.ours.audited - before.ours.audited
     if queries is None or hits is None or not CACHE_TOKENS <= queries <= CACHE_OTHERS * audited:
         return False
-    return hits - (after.ours.reusable - before.ours.reusable) > CACHE_APART * queries
+    return contradicted(hits, after.ours.reusable - before.ours.reusable, queries)
 
 
 def _reusable(prefix: PrefixVerdict) -> int:

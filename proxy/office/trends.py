@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 
+from proxy.prefixes.ledger import without_effect
 from proxy.records import Outcome, RequestRecord
 
 KEEP_S = 300.0
@@ -9,8 +10,6 @@ KEEP_S = 300.0
 was pushed out."""
 SWAPS = 2
 """One push may be chance."""
-WITHOUT_EFFECT = 10
-"""Requests that could have reused whole blocks and reused none; fewer may be an engine that has just started."""
 
 
 def trends(records: Iterable[RequestRecord]) -> dict[str, list[str]]:
@@ -38,16 +37,16 @@ def model_swaps(records: list[RequestRecord]) -> bool:
 
 def cache_no_effect(records: list[RequestRecord]) -> bool:
     """Whole blocks should have been reused, and the engine says that none was."""
-    cached = [
-        record.finished.usage.cached_tokens
-        for record in records
-        if record.finished.outcome is Outcome.COMPLETED
-        and record.finished.prefix is not None
-        and (record.finished.prefix.expected or 0) >= record.finished.prefix.block
-        and record.finished.usage is not None
-        and record.finished.usage.cached_tokens is not None
+    known = [
+        (finished.prefix, finished.usage.cached_tokens)
+        for finished in (record.finished for record in records)
+        if finished.outcome is Outcome.COMPLETED
+        and finished.prefix is not None
+        and finished.usage is not None
+        and finished.usage.cached_tokens is not None
     ]
-    return len(cached) >= WITHOUT_EFFECT and not any(cached)
+    promising = sum((prefix.expected or 0) >= prefix.block for prefix, _ in known)
+    return without_effect(promising, sum(cached for _, cached in known))
 
 
 RULES: dict[str, Callable[[list[RequestRecord]], bool]] = {

@@ -20,8 +20,8 @@ from proxy.records import PrefixVerdict
 BINS = ("hit", "compulsory", "structural", "capacity", "other_replica", "text_break", "engine_gap")
 """Every bin, in the order of the record."""
 
-ENOUGH = 8
-"""Requests from which on a cache without effect is said to be so."""
+ENOUGH = 10
+"""Requests that could have reused whole blocks and reused none; fewer may be an engine that has just started."""
 
 SUMS = (
     *("requests", "infinite", "sized", "sized_tokens", "attainable"),
@@ -29,7 +29,7 @@ SUMS = (
 )
 """What is added up when ledgers are put together."""
 
-UNEXPLAINED = 0.05
+UNEXPLAINED = 0.1
 """Hits over what shared text explains, as a part of all tokens looked up, before the engine is contradicted: counters
 are read a moment before or after ours."""
 
@@ -128,10 +128,12 @@ class Ledger:
 
     @property
     def verdict(self) -> str:
-        """The engine's cache in one word: `unknown`, `no_effect`, `contradicted` or `healthy`."""
+        """The engine's cache in one word: `unknown`, `no_effect`, `contradicted` or `healthy`. By the rules of the
+        findings, over all that was entered; a finding is made over the latest records, or over the engine's counters.
+        """
         if not self.known:
             return "unknown"
-        if self.promising >= ENOUGH and not self.reported:
+        if without_effect(self.promising, self.reported):
             return "no_effect"
         return "contradicted" if contradicted(self.reported, self.explained, self.known_tokens) else "healthy"
 
@@ -191,6 +193,11 @@ def _rate(part: int, whole: int) -> float | None:
     return round(part / whole, 4) if whole else None
 
 
-def contradicted(hits: int, explained: int, looked_up: int) -> bool:
+def without_effect(promising: int, reported: int) -> bool:
+    """So many requests could have reused whole blocks, and the engine says that nothing was reused, by any request."""
+    return promising >= ENOUGH and not reported
+
+
+def contradicted(hits: float, explained: float, looked_up: float) -> bool:
     """An engine counts more hits than shared text can explain."""
     return hits - explained > UNEXPLAINED * looked_up

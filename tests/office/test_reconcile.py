@@ -5,7 +5,7 @@ import pytest
 from proxy.engines.gauges import Gauges, Total
 from proxy.exporters.means import NAMES, Compared, Stretch
 from proxy.office.reconcile import Ours, Snapshot, cache_contradicted, compare, stretches
-from proxy.prefixes.ledger import TEMPLATE
+from proxy.prefixes.ledger import TEMPLATE, Ledger
 from proxy.records import Outcome, PrefixVerdict
 from tests.support.records import record, timeline
 
@@ -94,6 +94,14 @@ def test_hits_that_no_shared_prompt_explains(
     queries: float | None, hits: float, audited: int, reusable: int, contradicted: bool
 ) -> None:
     assert cache_contradicted(cached(0, 0, 0, 0), cached(queries, hits, audited, reusable)) is contradicted
+
+
+@pytest.mark.parametrize("hits", range(0, 400, 20))
+def test_counters_and_answers_contradict_an_engine_by_one_rule(hits: int) -> None:
+    books = Ledger()
+    books.add(PrefixVerdict(16, 2_000, 0, infinite=100, bins=(("compulsory", 2_000),), reported=hits))
+    by_counters = cache_contradicted(cached(0, 0, 0, 0), cached(2_000, hits, 2_000, 100 - TEMPLATE))
+    assert by_counters is (books.verdict == "contradicted")
 
 
 @pytest.mark.parametrize(

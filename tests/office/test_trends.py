@@ -1,5 +1,6 @@
 import pytest
 
+from proxy.exporters.books import BooksExporter
 from proxy.office.trends import trends
 from proxy.records import Outcome, PrefixVerdict, RequestRecord, Usage
 from tests.support.records import AT_S, record, timeline
@@ -46,6 +47,7 @@ def reusing(cached: int | None, expected: int | None = 560, **changes: object) -
         pytest.param([reusing(0)] * 10, True, id="none reused"),
         pytest.param([reusing(0)] * 9, False, id="too few"),
         pytest.param([reusing(0)] * 10 + [reusing(560)], False, id="one reused"),
+        pytest.param([reusing(0)] * 10 + [reusing(8, 15)], False, id="one reused that could not have been"),
         pytest.param([reusing(None)] * 20, False, id="not said"),
         pytest.param([reusing(0, 15)] * 20, False, id="less than a block to reuse"),
         pytest.param([reusing(0, None)] * 20, False, id="nothing expected"),
@@ -55,3 +57,15 @@ def reusing(cached: int | None, expected: int | None = 560, **changes: object) -
 )
 def test_a_cache_without_effect(records: list[RequestRecord], without: bool) -> None:
     assert ("cache_no_effect" in trends(records)) is without
+
+
+@pytest.mark.parametrize("hits", [0, 560, 570])
+@pytest.mark.parametrize("requests", [1, 9, 10, 30])
+def test_a_finding_of_the_cache_and_the_verdict_of_its_books_agree(requests: int, hits: int) -> None:
+    settled = PrefixVerdict(16, 570, 560, infinite=560, bins=(("hit", hits), ("compulsory", 570 - hits)), reported=hits)
+    records = [record(prefix=settled, usage=Usage(570, 1, hits)) for _ in range(requests)]
+    books = BooksExporter()
+    for one in records:
+        books.export(one)
+    (row,) = books.report()["engines"]
+    assert ("cache_no_effect" in trends(records)) is (row["verdict"] == "no_effect")

@@ -66,12 +66,13 @@ HALF = Sight(100, 96, 48, 48, 0, 0)
     ("rows", "expected"),
     [
         ([(HALF, None)], "unknown"),
-        ([(HALF, 0)] * 7, "healthy"),
-        ([(HALF, 0)] * 8, "no_effect"),
+        ([(HALF, 0)] * 9, "healthy"),
+        ([(HALF, 0)] * 10, "no_effect"),
+        ([*[(HALF, 0)] * 10, (Sight(20, 16, 0, 0, 0, 0), 16)], "healthy"),
         ([(HALF, 48)] * 8, "healthy"),
         ([(Sight(1_000, 992, 0, 0, 0, 0), 320)] * 8, "contradicted"),
     ],
-    ids=["silent", "too-few", "without-effect", "healthy", "contradicted"],
+    ids=["silent", "too-few", "without-effect", "one-reused", "healthy", "contradicted"],
 )
 def test_an_engine_gets_its_verdict(rows, expected):
     assert ledger(*rows).verdict == expected
@@ -93,7 +94,8 @@ def test_an_engine_that_is_contradicted_raises_no_ideal():
 
 
 def test_counters_read_a_moment_apart_do_not_contradict():
-    assert not contradicted(hits=1_040, explained=1_000, looked_up=1_000)
+    assert not contradicted(hits=1_090, explained=1_000, looked_up=1_000)
+    assert contradicted(hits=1_110, explained=1_000, looked_up=1_000)
     assert contradicted(hits=43_000, explained=0, looked_up=135_000)
 
 
