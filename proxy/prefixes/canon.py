@@ -65,17 +65,6 @@ def text_of(segments: Iterable[Segment]) -> str:
     return "".join(segment.text for segment in segments)
 
 
-def tokens_of(segments: Iterable[Segment], encode: Encode) -> list[int]:
-    """The token ids of the rendered prompt."""
-    ids: list[int] = []
-    for segment in segments:
-        if segment.marker:
-            ids.append(segment.marker)
-        else:
-            ids.extend(encode(segment.text))
-    return ids
-
-
 def _chat(prompt: Prompt) -> list[Segment]:
     tools = "\n\n# Tools\n" + "\n".join(prompt.tools) if prompt.tools else ""
     leads = bool(prompt.messages) and prompt.messages[0].role in LEADS

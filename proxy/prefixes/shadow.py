@@ -36,7 +36,7 @@ SAVED = 512
 than 512 tokens llama.cpp may have more."""
 
 
-class Look(NamedTuple):
+class Leading(NamedTuple):
     """What a cache has of a prompt, in tokens."""
 
     resident: int
@@ -69,12 +69,12 @@ class BlockShadow:
         self._room(capacity)
         self._evict()
 
-    def look(self, chain: Chain, block: int) -> Look:
+    def look(self, chain: Chain, block: int) -> Leading:
         """What is there for this prompt; changes nothing."""
         usable = chain.keys[: chain.usable(block)]
         here = _leading(usable, self._resident.__contains__)
         ever = here + _leading(usable[here:], self._knows)
-        return Look(here * block, ever * block)
+        return Leading(here * block, ever * block)
 
     def hold(self, keys: Sequence[int], by: int = 0) -> None:
         """Keep the blocks of a prompt, or of a prompt and its answer; the first one is then the most recent.

@@ -3,7 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from proxy.prefixes.canon import MARKERS, Segment, render, text_of, tokens_of
+from proxy.prefixes.canon import MARKERS, Segment, render, text_of
+from proxy.prefixes.chains import Chains, pack
 from proxy.records import Message, Part, Prompt
 from proxy.tokens.vocabularies import load
 from tests.prefixes.prompts import chat, prompt_of
@@ -15,10 +16,10 @@ VECTORS = json.loads((Path(__file__).parent / "golden" / "canon_vectors.json").r
 @pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector["name"])
 def test_a_prompt_is_rendered_to_exactly_these_segments_and_tokens(vector):
     segments = render(prompt_of(vector["path"], vector["body"]))
-    encode = load("cl100k_base").encode_ordinary
+    chains = Chains(load("cl100k_base").encode_ordinary)
     assert [["sp" if segment.marker else "tx", segment.text] for segment in segments] == vector["segments"]
     assert text_of(segments) == vector["text"]
-    assert tokens_of(segments, encode) == vector["tokens"]
+    assert chains.packed(segments) == pack(vector["tokens"])
 
 
 def test_a_segment_knows_its_message_and_whose_content_it_is():

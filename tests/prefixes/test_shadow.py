@@ -2,7 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.prefixes.chains import TOKEN, Chain, pack
-from proxy.prefixes.shadow import RESTORE, SAVED, Added, BlockShadow, Look, SlotShadow, common
+from proxy.prefixes.shadow import RESTORE, SAVED, Added, BlockShadow, Leading, SlotShadow, common
 
 
 def chain(keys):
@@ -19,7 +19,7 @@ def test_it_holds_what_an_lru_cache_of_that_many_blocks_holds(requests, capacity
     for keys in requests:
         here = next((k for k, key in enumerate(keys) if key not in cache), len(keys))
         known = next((k for k, key in enumerate(keys) if key not in ever), len(keys))
-        assert shadow.look(chain(keys), 1) == Look(here, known)
+        assert shadow.look(chain(keys), 1) == Leading(here, known)
         shadow.hold(keys)
         for key in reversed(keys):
             cache = [k for k in cache if k != key] + [key]
@@ -34,10 +34,10 @@ def test_of_a_prompt_that_was_not_read_nothing_is_there_but_what_others_brought_
     shadow.hold([1, 2, 3, 4], 2)
     shadow.hold([1, 2, 3], 3)
     shadow.withdraw([1, 2, 3, 4], 2)
-    assert shadow.look(chain([1, 2, 3, 4]), 1) == Look(3, 3)
+    assert shadow.look(chain([1, 2, 3, 4]), 1) == Leading(3, 3)
     shadow.withdraw([1, 2, 3], 3)
     shadow.withdraw([1, 2], 1)
-    assert shadow.look(chain([1, 2, 3, 4]), 1) == Look(3, 3)
+    assert shadow.look(chain([1, 2, 3, 4]), 1) == Leading(3, 3)
 
 
 def test_what_was_evicted_and_came_back_for_a_prompt_that_was_not_read_is_evicted_again():
@@ -46,7 +46,7 @@ def test_what_was_evicted_and_came_back_for_a_prompt_that_was_not_read_is_evicte
     shadow.hold([3, 4])
     shadow.hold([1, 2], 5)
     shadow.withdraw([1, 2], 5)
-    assert shadow.look(chain([1, 2]), 1) == Look(0, 2)
+    assert shadow.look(chain([1, 2]), 1) == Leading(0, 2)
 
 
 def test_memory_of_evicted_blocks_is_bounded_too():
@@ -60,9 +60,9 @@ def test_a_cache_of_unknown_size_forgets_by_our_own_bound_and_learns_its_size_la
     shadow = BlockShadow(None)
     shadow.hold([1, 2, 3])
     shadow.resize(1)
-    assert shadow.look(chain([1, 2, 3]), 1) == Look(1, 3)
+    assert shadow.look(chain([1, 2, 3]), 1) == Leading(1, 3)
     shadow.clear()
-    assert shadow.look(chain([1]), 1) == Look(0, 0)
+    assert shadow.look(chain([1]), 1) == Leading(0, 0)
 
 
 @given(st.text("ab"), st.text("ab"))
