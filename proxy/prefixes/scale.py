@@ -34,7 +34,7 @@ WALK = 1e-4
 """Share of the first doubt that comes back with each answer: another tokenizer behind one name is learnt in turn."""
 
 SLOPES = (0.25, 4.0)
-"""The same at least and at most, in scripts that theirs or ours knows badly."""
+"""Bounds of the slope, reached in scripts that one of the two vocabularies covers badly."""
 
 READ = 0.5
 """Of the text in our tokens, what the engine must have read at least: below, it left text out, and nobody knows which.
