@@ -59,15 +59,6 @@ class Blocks(msgspec.Struct, frozen=True):
     hash_ids: list[int]
 
 
-class Totals(msgspec.Struct, frozen=True):
-    """Of all engines."""
-
-    requests: Tokens | None = None
-    ideal: Share | None = None
-    attainable: Share | None = None
-    delivered: Share | None = None
-
-
 class Bins(msgspec.Struct, frozen=True):
     """Every bin of the ledger."""
 
@@ -78,6 +69,19 @@ class Bins(msgspec.Struct, frozen=True):
     other_replica: Tokens
     text_break: Tokens
     engine_gap: Tokens
+
+
+class Totals(msgspec.Struct, frozen=True):
+    """Of all engines; what is not there is not told."""
+
+    requests: Tokens = 0
+    prompt_tokens: Tokens = 0
+    sized_requests: Tokens = 0
+    known_requests: Tokens = 0
+    bins: Bins | msgspec.UnsetType = msgspec.UNSET
+    ideal: Share | None = None
+    attainable: Share | None = None
+    delivered: Share | None = None
 
 
 class Engine(msgspec.Struct, frozen=True):

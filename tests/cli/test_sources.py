@@ -13,7 +13,10 @@ BINS = dict.fromkeys(
     ("hit", "compulsory", "structural", "capacity", "other_replica", "text_break", "engine_gap"), 10
 )  # fmt: skip
 ANSWER = {
-    "totals": {"requests": 9, "ideal": 0.5, "attainable": None, "delivered": 0.25},
+    "totals": {
+        **{"requests": 9, "prompt_tokens": 90, "sized_requests": 0, "known_requests": 9, "bins": BINS},
+        **{"ideal": 0.5, "attainable": None, "delivered": 0.25},
+    },
     "engines": [{"engine": "e", "verdict": "healthy", "requests": 9, "prompt_tokens": 90, "bins": BINS}],
     "breakers": [
         {
@@ -83,6 +86,18 @@ def test_a_line_of_a_trace_has_a_length_and_ids(line: bytes) -> None:
 
 def test_a_proxy_s_answer_is_what_it_said() -> None:
     assert sources.answer(json.dumps(ANSWER).encode()) == ANSWER
+
+
+@pytest.mark.parametrize("name", sorted(ANSWER["totals"]))
+@pytest.mark.parametrize("odd", [None, "9", [], -1e9], ids=str)
+def test_totals_of_odd_values_are_no_answer_or_can_be_put_in_words(name: str, odd: object) -> None:
+    body = json.dumps({**ANSWER, "breakers": [], "totals": {**ANSWER["totals"], name: odd}}).encode()
+    try:
+        report = sources.answer(body)
+    except msgspec.DecodeError:
+        return
+    assert odd is None
+    assert headline(report)
 
 
 @given(st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 10_000)), max_size=3))
