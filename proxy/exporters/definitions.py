@@ -99,7 +99,9 @@ COUNTERS: dict[str, Definition] = {
     "prefix_reported_tokens": Definition(
         ("engine",), 1, "Prompt tokens that came from the prefix cache, as engines said, of the same requests."
     ),
-    "cold_loads": Definition(("engine",), 1, "Exchanges for which the model was loaded into memory."),
+    "cold_loads": Definition(
+        ("engine",), 1, "Exchanges that waited for their model to be loaded; several may wait for one load."
+    ),
     "stalls": Definition(("engine",), 1, "Gaps between events with output over 250 ms and five medians of the stream."),
     "blocked_seconds": Definition(("engine",), 1, "Time inside send because a client read slowly."),
     "left_tokens": Definition(
