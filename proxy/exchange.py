@@ -7,7 +7,7 @@ business: this file names no dialect, no policy and no metric.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from functools import partial
 
 from proxy.claims import sift
@@ -48,7 +48,7 @@ answer."""
 
 LEFT = "the client left"
 
-NOBODY: frozenset[str] = frozenset()
+NOBODY: Mapping[str, int] = {}
 
 
 class Exchange:
@@ -308,7 +308,7 @@ class Exchange:
         evidence, rivals = Evidence(), NOBODY
         if engine is not None:
             rivals = engine.inflight.rivals(self.key)
-            evidence = engine.ended(self.key, answered(now, ended, timeline), recorder.report)
+            evidence = engine.ended(self.key, answered(now, ended, timeline), recorder.report, outcome)
         said = self._hearing.said()
         usage, report, doubts = sift(self.facts, timeline, recorder.usage, recorder.report)
         if permit is not None:

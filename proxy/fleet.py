@@ -20,7 +20,7 @@ from proxy.errors import ConnectTimeout, EngineFailed, EngineUnreachable, ProxyE
 from proxy.headers import Pair
 from proxy.names import Listed, serves, takes
 from proxy.parts import Audit, Desk, Door
-from proxy.records import EngineReport, Evidence, PrefixVerdict, RequestFacts
+from proxy.records import EngineReport, Evidence, Outcome, PrefixVerdict, RequestFacts
 from proxy.relay import Answer, Body, Relay
 from proxy.wire.caps import heeds
 
@@ -232,9 +232,9 @@ class Engine:
         """Its prompt has been read."""
         self.inflight.first_token(id, now_ns)
 
-    def ended(self, id: str, answered_ns: int, report: EngineReport | None) -> Evidence:
+    def ended(self, id: str, answered_ns: int, report: EngineReport | None, outcome: Outcome) -> Evidence:
         """The engine has answered, or is asked no more: what was known of it meanwhile."""
-        return self.inflight.ended(id, answered_ns, waited_ns(report))
+        return self.inflight.ended(id, answered_ns, waited_ns(report), served=outcome is Outcome.COMPLETED)
 
 
 def waited_ns(report: EngineReport | None) -> int | None:

@@ -1,7 +1,7 @@
 """After the end: the rooms learn from an exchange, and its record leaves, at once or when all is known."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
 from proxy.attribution.findings import cold_load, context_truncated
@@ -106,13 +106,14 @@ class Parting:
         self._late.add(task)
         task.add_done_callback(self._late.discard)
 
-    async def _after_a_look(self, engine: Engine, finished: Finished, rivals: frozenset[str]) -> None:
+    async def _after_a_look(self, engine: Engine, finished: Finished, rivals: Mapping[str, int]) -> None:
         """A long load beside another model: what is in memory now tells whether that one had to go first."""
         try:
             answer = await engine.fetch("/api/ps", ASK_S)
             if answer is not None and answer[0] == 200:
-                swapped = engine.runners.had_to_go(rivals, resident(answer[2]))
-                finished = finished._replace(evidence=finished.evidence._replace(swapped=swapped))
+                waited_ns = engine.runners.waited_for(rivals, finished.facts, resident(answer[2]))
+                evidence = finished.evidence._replace(swapped=waited_ns is not None, others_done_ns=waited_ns)
+                finished = finished._replace(evidence=evidence)
         finally:
             self.send(finished)
 

@@ -379,10 +379,10 @@ class Evidence(NamedTuple):
     """How long after dispatch, at most, one of those ahead was still in flight: with a slot free too, a runner takes
     new work only between two batches."""
     others_done_ns: int | None = None
-    """From dispatch until the last exchange of another runner that was then in flight had ended; None: there was
-    none."""
+    """From dispatch until the last exchange of another runner had ended that this one may have waited for; where it is
+    known which of them had to go, of those; None: there was none."""
     swapped: bool | None = None
-    """The other runner had to go for this one; None: not known."""
+    """Another runner had to go for this one; None: not known."""
 
 
 class Finished(NamedTuple):

@@ -1,6 +1,6 @@
 """What an exchange needs of the other rooms: plain functions, so that it names no dialect, no policy and no metric."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -57,8 +57,8 @@ class Ended(NamedTuple):
     """With the prompt, which the record's do not hold."""
     finished: Finished
     said: Said
-    rivals: frozenset[str]
-    """Models that may have been pushed out of memory for it."""
+    rivals: Mapping[str, int]
+    """By weights until when it waited for models that may have been pushed out of memory for it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -421,7 +421,7 @@ def test_a_slow_clients_reading_is_not_the_engines_work() -> None:
         (engine,) = house.app.fleet.engines
         answered: list[int] = []
         ended = engine.ended
-        engine.ended = lambda id, at_ns, report: answered.append(at_ns) or ended(id, at_ns, report)  # type: ignore
+        engine.ended = lambda id, at_ns, *of: answered.append(at_ns) or ended(id, at_ns, *of)  # type: ignore
         await ScriptedClient(loop, house.app, send_ns=400 * MS).ask(STREAM)
         return house, answered
 

@@ -4,7 +4,8 @@ Sans-IO: time is an argument, in nanoseconds. Call `ended` when the engine's ans
 has read it.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from proxy.engines.runners import Runner, Runners
 from proxy.records import Evidence, RequestFacts
@@ -18,11 +19,13 @@ TOGETHER_NS = 50_000_000
 NO_WAIT_NS = 50_000_000
 """An exchange that began sooner than this waited for nobody: a front end needs 2 to 40 ms."""
 
+LATE_NS = 10_000_000
+"""Our marks can be late by the loop's lag, and by the way to the engine."""
+
 
 @dataclass(slots=True)
 class _Flight:
     runner: Runner
-    model: str | None
     takes_slot: bool
     place: int = -1
     """Order of dispatch; -1: not dispatched."""
@@ -33,10 +36,11 @@ class _Flight:
     """When fewer of those ahead were left than there are slots."""
     cleared: int | None = None
     """When none of those ahead was left."""
-    others_left: int = 0
-    others_done: int | None = None
-    rivals: frozenset[str] = frozenset()
-    swapped: bool | None = None
+    overtakers: int = 0
+    overtaken: tuple[int, int] | None = None
+    """When the first and the last of these ended: they came later, and were served while this one may have waited."""
+    others: dict[str, int] = field(default_factory=dict)
+    """By their weights, when other runners last ended an exchange that it may have waited for."""
     running: int | None = None
     """Since when it is known to hold a slot."""
 
@@ -62,7 +66,7 @@ class InFlight:
         """An exchange for this engine has arrived."""
         if len(self._flights) >= LIMIT:
             del self._flights[next(iter(self._flights))]
-        self._flights[key] = _Flight(self.runners.of(facts), facts.model, facts.route == "inference")
+        self._flights[key] = _Flight(self.runners.of(facts), facts.route == "inference")
 
     def dispatched(self, key: str, t: int) -> None:
         """Its request is on the way; again after a retry."""
@@ -73,60 +77,67 @@ class InFlight:
         flight.place = -1
         busy = [other for other in self._flights.values() if other.place >= 0]
         ahead = sum(other.runner.weights == flight.runner.weights for other in busy)
-        others = [other for other in busy if other.runner != flight.runner]
         flight.place, flight.dispatched = self._next, t
         flight.ahead = flight.ahead_left = ahead
-        flight.freed, flight.cleared, flight.others_done = None, None, None
-        flight.others_left = len(others)
-        flight.rivals = frozenset(other.model or "" for other in others)
-        same_weights = all(other.runner.weights == flight.runner.weights for other in others)
-        flight.swapped = True if others and same_weights else None
+        flight.freed, flight.cleared = None, None
+        flight.overtakers, flight.overtaken = 0, None
+        flight.others.clear()
         self._next += 1
 
     def first_token(self, key: str, t: int) -> None:
-        """Its first token is here: it holds a slot, and whoever still runs elsewhere had not to go for it."""
+        """Its first token is here: it holds a slot, and weights that others run on still had not to go for it."""
         flight = self._flights.get(key)
         if flight is None:
             return
         flight.running = t
-        if flight.others_left:
-            flight.swapped = False
+        for other in self._flights.values() if flight.others else ():
+            if other.running is not None and other.runner.weights != flight.runner.weights:
+                flight.others.pop(other.runner.weights, None)
 
-    def ended(self, key: str, t: int, wait_ns: int | None = None) -> Evidence:
-        """Its answer has ended; `wait_ns`: from dispatch to the start of its prompt, where the engine says so."""
+    def ended(self, key: str, t: int, wait_ns: int | None = None, *, served: bool = True) -> Evidence:
+        """Its answer has ended, and is whole if it was `served`; `wait_ns`: from dispatch to the start of its prompt,
+        where the engine says so."""
         flight = self._flights.pop(key, None)
         if flight is None or flight.place < 0:
             return self.runners.evidence(None if flight is None else flight.runner)
         self._learn(flight, t, wait_ns)
-        self._give_way(flight, t)
+        self._give_way(flight, t, served=served or flight.running is not None)
         slots = self.runners.slots(flight.runner) or 1
+        _judge(flight, flight.running if wait_ns is None else flight.dispatched + wait_ns, slots)
+        others = flight.others
         return self.runners.evidence(flight.runner)._replace(
             ahead=flight.ahead,
             contended_ns=_lasted(flight, flight.freed, t) if flight.ahead >= slots else 0,
             busy_ns=_lasted(flight, flight.cleared, t) if flight.ahead else 0,
-            others_done_ns=_since(flight, flight.others_done),
-            swapped=flight.swapped,
+            others_done_ns=max(others.values()) - flight.dispatched if others else None,
+            swapped=True if others.keys() == {flight.runner.weights} else None,
         )
 
-    def _give_way(self, flight: _Flight, t: int) -> None:
-        """It has ended, or goes to the end of the line: those behind it have one less ahead; and those before it, that
-        are not served yet, had one more."""
+    def _give_way(self, flight: _Flight, t: int, *, served: bool = False) -> None:
+        """It has ended, or goes to the end of the line: those behind it have one less ahead. If it was served, those
+        before it that are not, and those who want another runner, may have waited for it."""
         if flight.place < 0:
             return
         slots = self.runners.slots(flight.runner) or 1
+        overtakes = served and not self.runners.orderly
         for other in self._flights.values():
-            if other.place > flight.place:
-                _saw_end(other, flight, t, slots)
-            elif not self.runners.orderly and other.place >= 0 and other.running is None and flight.running is not None:
-                _overtaken(other, flight, t)
+            waits = other.place >= 0 and other.running is None
+            if other.runner.weights == flight.runner.weights:
+                if other.place > flight.place:
+                    _saw_end(other, t, slots)
+                elif waits and overtakes:
+                    _overtaken(other, t)
+            if waits and served and other.runner != flight.runner:
+                other.others[flight.runner.weights] = t
 
-    def rivals(self, key: str) -> frozenset[str]:
-        """Models of other runners that were in flight when this one was dispatched; ask before `ended`.
+    def rivals(self, key: str) -> Mapping[str, int]:
+        """By the weights of other runners, how long after dispatch they last ended an exchange that this one may have
+        waited for; ask before `ended`.
 
-        After a long load, `runners.had_to_go(rivals, fingerprint.resident(ps))` says what `Evidence.swapped` is.
+        After a long load, `runners.waited_for(rivals, facts, fingerprint.resident(ps))` says for which it has.
         """
         flight = self._flights.get(key)
-        return frozenset() if flight is None else flight.rivals
+        return {} if flight is None else {one: t - flight.dispatched for one, t in flight.others.items()}
 
     def _learn(self, flight: _Flight, t: int, wait_ns: int | None) -> None:
         """Slots are at least as many as were seen to be held at once, for long enough."""
@@ -140,38 +151,38 @@ class InFlight:
         if flight.running > since:
             held = 1
         elif wait_ns is not None and wait_ns < NO_WAIT_NS:
-            # Served at once, and those ahead, who are served first, are still here.
-            held = max(held, 1 + flight.ahead_left)
+            # Served at once, and those well ahead on this runner are still here: they were served first.
+            peers = [other for other in peers if other.runner == flight.runner and 0 <= other.place < flight.place]
+            held = max(held, 1 + sum(other.dispatched <= flight.dispatched - NO_WAIT_NS for other in peers))
         self.runners.learn(flight.runner, held)
 
 
-def _saw_end(flight: _Flight, ended: _Flight, t: int, slots: int) -> None:
-    if ended.runner.weights == flight.runner.weights:
-        flight.ahead_left -= 1
-        if flight.freed is None and flight.ahead_left < slots:
-            flight.freed = t
-        if not flight.ahead_left:
-            flight.cleared = t
-    if ended.runner != flight.runner:
-        flight.others_left -= 1
-        if not flight.others_left:
-            flight.others_done = t
+def _saw_end(flight: _Flight, t: int, slots: int) -> None:
+    flight.ahead_left -= 1
+    if flight.freed is None and flight.ahead_left < slots:
+        flight.freed = t
+    if not flight.ahead_left:
+        flight.cleared = t
 
 
-def _overtaken(flight: _Flight, ended: _Flight, t: int) -> None:
-    """One that came later was served, and this one waits on."""
-    if ended.runner.weights == flight.runner.weights:
-        flight.ahead += 1
+def _overtaken(flight: _Flight, t: int) -> None:
+    flight.overtakers += 1
+    flight.overtaken = (t if flight.overtaken is None else flight.overtaken[0]), t
+
+
+def _judge(flight: _Flight, start: int | None, slots: int) -> None:
+    """Its prompt was begun at `start`, None where nobody knows: who ended later was not waited for."""
+    if start is not None:
+        start += LATE_NS
+        flight.others = {one: t for one, t in flight.others.items() if t <= start}
+    if flight.overtaken is not None and (start is None or flight.overtaken[0] <= start):
+        flight.ahead += flight.overtakers
+        if flight.ahead_left < slots:
+            flight.freed = max(flight.freed or 0, flight.overtaken[1])
         if not flight.ahead_left:
-            flight.freed = flight.cleared = t
-    if ended.runner != flight.runner and flight.rivals and not flight.others_left:
-        flight.others_done = t
+            flight.cleared = max(flight.cleared or 0, flight.overtaken[1])
 
 
 def _lasted(flight: _Flight, until: int | None, t: int) -> int:
     """From dispatch until that moment, or the end `t` where it never came."""
     return (t if until is None else until) - flight.dispatched
-
-
-def _since(flight: _Flight, mark: int | None) -> int | None:
-    return None if mark is None else mark - flight.dispatched

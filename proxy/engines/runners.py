@@ -1,6 +1,6 @@
 """Runners: what works on requests inside an engine. Slots belong to a runner, not to a model's name."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from proxy.names import shortest
@@ -62,9 +62,14 @@ class Runners:
         asked = facts.options if facts.dialect == "ollama" else ()
         return Runner(own.weights, tuple(sorted({**dict(own.options), **dict(asked)}.items())))
 
-    def had_to_go(self, rivals: frozenset[str], resident: frozenset[str]) -> bool:
-        """Whether other runners' models (`rivals`) were put out of memory, given what is in it afterwards."""
-        return not self._of(rivals) & self._of(resident)
+    def waited_for(self, rivals: Mapping[str, int], facts: RequestFacts, resident: frozenset[str]) -> int | None:
+        """How long this request waited for other runners (`rivals`) that had to go for it; None: none of them had.
+
+        `rivals`: by their weights, until when; `resident`: models that are in memory now. Its own weights with other
+        options had to go in any case.
+        """
+        stayed = {self._runner(shortest(name)).weights for name in resident} - {self.of(facts).weights}
+        return max((ns for one, ns in rivals.items() if self._runner(one).weights not in stayed), default=None)
 
     def slots(self, runner: Runner) -> int | None:
         """Requests that it works on at once; None: not known, or not the engine's way of working."""
@@ -79,9 +84,6 @@ class Runners:
         """The engine's part of an exchange's evidence."""
         slots = self._set if runner is None else self.slots(runner)
         return Evidence(kind=self._kind, version=self._version, slots=slots)
-
-    def _of(self, names: frozenset[str]) -> set[str]:
-        return {self._runner(name).weights for name in map(shortest, names)}
 
     def _runner(self, name: str) -> Runner:
         return self._own.get(name) or Runner(name)

@@ -32,7 +32,7 @@ def test_all_slots_are_taken_until_fewer_than_slots_of_those_ahead_are_left() ->
         sent(it, key, at)
     sent(it, "later", 4)
     it.ended("a", 10 * MS)
-    it.ended("later", 11 * MS)
+    it.ended("later", 11 * MS, served=False)
     it.ended("b", 20 * MS)
     it.ended("c", 30 * MS)
     evidence = it.ended("x", 40 * MS)
@@ -70,8 +70,9 @@ def test_other_models_do_not_take_slots() -> None:
     it = table(1)
     sent(it, "a", 0, facts("other"))
     sent(it, "x", 5)
-    assert it.rivals("x") == {"other"}
+    assert it.rivals("x") == {}
     it.ended("a", 30 * MS)
+    assert it.rivals("x") == {"other": 25 * MS}
     evidence = it.ended("x", 60 * MS)
     assert (evidence.ahead, evidence.others_done_ns, evidence.swapped) == (0, 25 * MS, None)
 
@@ -95,10 +96,46 @@ def test_later_ones_of_the_model_in_memory_that_are_served_first_are_waited_for_
     it.ended("a", 100 * MS, 2 * MS)
     it.first_token("c", 110 * MS)
     it.ended("c", 200 * MS)
-    it.ended("d", 300 * MS, 180 * MS)
-    it.ended("e", 350 * MS)  # it left, and was not served
+    it.ended("d", 300 * MS)  # no word of when it was begun
+    it.ended("e", 350 * MS, served=False)  # it left
     evidence = it.ended("cold", 900 * MS, 500 * MS)
     assert evidence.others_done_ns == 290 * MS
+
+
+def test_of_several_others_each_is_told_apart() -> None:
+    it = table(1)
+    sent(it, "b", 0, facts("b"))
+    sent(it, "c", 1, facts("c"))
+    sent(it, "wide", 2, facts(num_ctx="8192"))
+    sent(it, "x", 5)
+    for at, key in ((30, "wide"), (40, "c"), (50, "b")):
+        it.ended(key, at * MS)
+    assert it.rivals("x") == {"a": 25 * MS, "c": 35 * MS, "b": 45 * MS}
+    assert it.ended("x", 900 * MS)[-2:] == (45 * MS, None)
+
+
+def test_who_ended_when_the_prompt_had_been_begun_was_not_waited_for() -> None:
+    it = table(2)
+    sent(it, "x", 0)
+    sent(it, "b", 1, facts("b"))
+    for n in range(3):
+        sent(it, f"later{n}", 2)
+    for n in range(3):
+        it.ended(f"later{n}", (100 + n) * MS, 20 * MS)
+    it.ended("b", 200 * MS, 5 * MS)
+    evidence = it.ended("x", 900 * MS, 8 * MS)
+    assert (evidence.ahead, evidence.contended_ns, evidence.others_done_ns) == (0, 0, None)
+
+
+def test_overtakers_take_the_slot_that_those_ahead_left() -> None:
+    it = table(2)
+    for key in ("a", "b", "x"):
+        sent(it, key, 0)
+    sent(it, "later", 1)
+    it.ended("a", 100 * MS, 2 * MS)
+    it.ended("later", 300 * MS, 100 * MS)
+    evidence = it.ended("x", 900 * MS, 299 * MS)
+    assert (evidence.ahead, evidence.contended_ns, evidence.busy_ns) == (3, 300 * MS, 900 * MS)
 
 
 def test_nobody_is_waited_for_by_one_that_found_nobody() -> None:
@@ -137,9 +174,13 @@ def test_who_still_answers_at_our_first_token_had_not_to_go() -> None:
     it = table(1)
     sent(it, "a", 0, facts("other"))
     sent(it, "x", 5)
+    sent(it, "b", 6, facts("other"))
+    it.first_token("b", 7 * MS)
+    it.ended("a", 9 * MS, 2 * MS)
     it.first_token("x", 10 * MS)
+    it.ended("b", 50 * MS)
     evidence = it.ended("x", 60 * MS)
-    assert (evidence.others_done_ns, evidence.swapped) == (None, False)
+    assert (evidence.others_done_ns, evidence.swapped) == (None, None)
 
 
 def test_other_options_on_the_same_weights_always_have_to_go() -> None:
@@ -166,7 +207,7 @@ def test_one_that_is_sent_again_is_behind_those_who_came_meanwhile() -> None:
     sent(it, "again", 0)
     sent(it, "x", 2)
     it.dispatched("again", 4 * MS)
-    it.ended("again", 10 * MS)
+    it.ended("again", 10 * MS, served=False)
     evidence = it.ended("x", 500 * MS)
     assert (evidence.ahead, evidence.contended_ns, evidence.busy_ns) == (1, 2 * MS, 2 * MS)
 
@@ -207,7 +248,7 @@ def test_strangers_change_nothing() -> None:
     it = table()
     it.dispatched("nobody", 1)
     it.first_token("nobody", 1)
-    assert it.rivals("nobody") == frozenset()
+    assert it.rivals("nobody") == {}
     assert it.ended("nobody", 1) == Evidence(kind="ollama", version="1")
     assert len(it) == 0
 
@@ -247,8 +288,16 @@ def test_served_at_once_while_others_stay_teaches_their_number() -> None:
     it = table()
     for key in ("a", "b"):
         sent(it, key, 0)
-    sent(it, "x", 1)
+    sent(it, "x", 60)
     assert it.ended("x", 200 * MS, wait_ns=3 * MS).slots == 3
+
+
+def test_who_may_be_in_the_front_end_yet_or_waits_for_another_runner_teaches_no_slot() -> None:
+    it = table()
+    sent(it, "wide", 0, facts(num_ctx="8192"))
+    sent(it, "long", 99)
+    sent(it, "x", 100)
+    assert it.ended("x", 200 * MS, wait_ns=3 * MS).slots == 1
 
 
 def test_served_after_a_wait_teaches_nothing_of_those_ahead() -> None:
@@ -269,4 +318,4 @@ def test_a_missing_end_does_not_fill_memory() -> None:
     for n in range(LIMIT + 5):
         it.began(str(n), n, facts())
     assert len(it) == LIMIT
-    assert it.rivals("0") == frozenset()
+    assert it.rivals("0") == {}

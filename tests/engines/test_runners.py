@@ -11,7 +11,7 @@ def test_all_spellings_of_a_name_are_one_runner() -> None:
     same = {runners.of(facts(name)) for name in ("m", "M:latest", "library/m", "registry.ollama.ai/library/m:latest")}
     assert same == {Runner("m")}
     assert runners.of(facts("m:1b")) == Runner("m:1b")
-    assert not runners.had_to_go(frozenset({"M"}), frozenset({"m:latest"}))
+    assert runners.waited_for({"m": 5}, facts("b"), frozenset({"M:latest"})) is None
 
 
 def test_names_on_the_same_weights_share_a_runner() -> None:
@@ -75,11 +75,19 @@ def test_only_ollamas_slots_are_learnt() -> None:
 
 def test_a_rival_that_is_still_in_memory_had_not_to_go() -> None:
     runners = Runners("ollama")
-    assert runners.had_to_go(frozenset({"a"}), frozenset({"b:latest"}))
-    assert not runners.had_to_go(frozenset({"a"}), frozenset({"a:latest", "b:latest"}))
+    assert runners.waited_for({"a": 5}, facts("b"), frozenset({"b:latest"})) == 5
+    assert runners.waited_for({"a": 5}, facts("b"), frozenset({"a:latest", "b:latest"})) is None
     runners.made_of("a", "d")
     runners.made_of("twin", "d")
-    assert not runners.had_to_go(frozenset({"a"}), frozenset({"twin:latest"}))
+    assert runners.waited_for({"d": 5}, facts("b"), frozenset({"twin:latest"})) is None
+    assert runners.waited_for({"a": 5}, facts("b"), frozenset({"twin:latest"})) is None, "known by its name then"
+
+
+def test_of_several_rivals_those_count_that_had_to_go_and_other_options_always_had() -> None:
+    runners = Runners("ollama")
+    rivals = {"a": 5, "b": 7, "c": 9}
+    assert runners.waited_for(rivals, facts("a"), frozenset({"a:latest", "c:latest"})) == 7
+    assert runners.waited_for(rivals, facts("a"), frozenset({"a:latest", "b", "c"})) == 5
 
 
 def test_what_is_remembered_is_bounded() -> None:
