@@ -197,9 +197,9 @@ def _encoder() -> Encode:
 
 
 def _settled(books: Books, line: sources.Line) -> bool:
-    """One record into the books; whether its prompt was audited."""
+    """One record into the books, as a running proxy enters it; whether its prompt was audited."""
     prefix = line.prefix
-    if prefix is None or not prefix.bins:
+    if prefix is None or not prefix.bins or line.tokens.prompt is None:
         return False
     verdict = PrefixVerdict(
         block=1,

@@ -38,6 +38,12 @@ class Prefix(msgspec.Struct, frozen=True):
             raise ValueError("its prefix has more cached tokens than tokens")
 
 
+class Counts(msgspec.Struct, frozen=True):
+    """A record's `tokens`, as the contract has it."""
+
+    prompt: Tokens | None = None
+
+
 class Line(msgspec.Struct, frozen=True):
     """A request as somebody logged it; or, where it has a version, a record of ours."""
 
@@ -49,6 +55,7 @@ class Line(msgspec.Struct, frozen=True):
     v: int | None = None
     engine: str = ""
     model: str | None = None
+    tokens: Counts = Counts()
     prefix: Prefix | None = None
 
 

@@ -14,9 +14,14 @@ class BooksExporter(InMemory):
         self._books = Books()
 
     def export(self, record: RequestRecord) -> None:
-        """Enter one record, if the engine read its prompt."""
-        finished = record.finished
-        if finished.prefix is not None and finished.prefix.bins and finished.usage is not None:
+        """Enter one record, if the engine says that it has read its prompt."""
+        finished, usage = record.finished, record.finished.usage
+        if (
+            finished.prefix is not None
+            and finished.prefix.bins
+            and usage is not None
+            and usage.prompt_tokens is not None
+        ):
             self._books.add(finished.engine, finished.prefix)
 
     def report(self) -> dict[str, Any]:

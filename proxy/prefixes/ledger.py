@@ -138,11 +138,11 @@ class Ledger:
         return "contradicted" if contradicted(self.reported, self.explained, self.known_tokens) else "healthy"
 
     @property
-    def ideal(self) -> float | None:
-        """The part that a cache without limit gives: what shared text explains, and at least what was delivered, for
-        the template's own words are shared too. What is contradicted proves nothing."""
+    def ideal(self) -> int:
+        """Tokens that a cache without limit gives: what shared text explains, and at least what was delivered, for the
+        template's own words are shared too. What is contradicted proves nothing."""
         unexplained = 0 if self.verdict == "contradicted" else max(0, self.reported - self.explained)
-        return _rate(self.infinite + unexplained, self.tokens)
+        return self.infinite + unexplained
 
     def row(self) -> dict[str, Any]:
         """As JSON can say it; a rate that is not known is null."""
@@ -150,7 +150,7 @@ class Ledger:
             "verdict": self.verdict,
             "requests": self.requests,
             "prompt_tokens": self.tokens,
-            "ideal": self.ideal,
+            "ideal": _rate(self.ideal, self.tokens),
             "attainable": _rate(self.attainable, self.sized_tokens),
             "sized_requests": self.sized,
             "delivered": _rate(self.reported, self.known_tokens),
@@ -179,7 +179,7 @@ class Books:
         for ledger in self._ledgers.values():
             whole = _together(whole, ledger)
         engines = [{"engine": name, **ledger.row()} for name, ledger in self._ledgers.items()]
-        totals = whole.row()
+        totals = whole.row() | {"ideal": _rate(sum(one.ideal for one in self._ledgers.values()), whole.tokens)}
         del totals["verdict"]
         return {"totals": totals, "engines": engines}
 

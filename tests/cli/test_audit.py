@@ -133,17 +133,20 @@ def test_records_of_a_proxy_are_summed(tmp_path):
     path = tmp_path / "records.jsonl"
     bins = {"hit": 64, "structural": 6, "compulsory": 30}
     prefix = {"expected": 64, "reported": 64, "attainable": 64, "infinite": 64, "bins": bins}
-    rows = [{"v": 1, "engine": "one", "prefix": prefix}, {"v": 1, "engine": "one"}]
+    read = {"v": 1, "engine": "one", "tokens": {"prompt": 100}, "prefix": prefix}
+    unsaid = {**read, "tokens": {"prompt": None}}  # a running proxy does not count it either
+    rows = [read, unsaid, {"v": 1, "engine": "one"}]
     path.write_text("\n".join(map(json.dumps, rows)))
     result = run(path)
     assert result.stdout.splitlines()[0] == "ideal 64.0 %, attainable 64.0 %, delivered 64.0 %"
-    assert json.loads(run(path, "--json").stdout)["engines"][0]["bins"]["hit"] == 64
+    (engine,) = json.loads(run(path, "--json").stdout)["engines"]
+    assert (engine["requests"], engine["bins"]["hit"]) == (1, 64)
 
 
 def test_the_families_that_a_proxy_named_are_in_its_records(tmp_path):
     path = tmp_path / "records.jsonl"
     bins = {"hit": 64, "structural": 6, "compulsory": 30}
-    about = {"v": 1, "engine": "one", "model": "m"}
+    about = {"v": 1, "engine": "one", "model": "m", "tokens": {"prompt": 100}}
     known = {**about, "prefix": {"family": "f0a1", "infinite": 64, "bins": bins}}
     first = {**about, "prefix": {"family": "f0a1", "infinite": 0, "bins": {"compulsory": 100}}}
     rows = [first, known, {**about, "prefix": {"family": None, "infinite": 64, "bins": bins}}, about]
@@ -176,7 +179,7 @@ def test_one_bad_line_costs_one_request(tmp_path):
 
 TRACED = {"timestamp": 0, "input_length": 1_200, "output_length": 1, "hash_ids": [1, 2, 3]}
 RECORDED = {
-    **{"v": 1, "engine": "one"},
+    **{"v": 1, "engine": "one", "tokens": {"prompt": 70}},
     "prefix": {"expected": 64, "reported": 64, "attainable": 64, "infinite": 64, "bins": {"hit": 64, "compulsory": 6}},
 }
 

@@ -34,4 +34,5 @@ def test_a_settled_verdict_is_entered_under_its_engine():
 def test_what_no_engine_read_is_not_entered():
     assert entered(prefix=None, usage=Usage(100, 5, 48))["engines"] == []
     assert entered(prefix=VERDICT, usage=None)["engines"] == []
+    assert entered(prefix=VERDICT, usage=Usage(None, 5))["engines"] == [], "nor does any metric count it"
     assert entered(prefix=VERDICT._replace(bins=()), usage=Usage(100, 5, 48))["engines"] == []

@@ -144,6 +144,17 @@ def test_an_engine_that_does_not_say_its_size_takes_nothing_from_what_another_at
     )
 
 
+def test_the_ideal_of_all_is_the_sum_of_what_each_engine_proves():
+    books = Books()
+    for _ in range(8):
+        books.add("template", verdict(Sight(100, 96, 40, 40, 0, 0), 44))
+        books.add("small", verdict(Sight(100, 96, 80, 80, 0, 0), 0))
+        books.add("contradicted", verdict(Sight(100, 96, 0, 0, 0, 0), 12))
+    report = books.report()
+    assert [one["ideal"] for one in report["engines"]] == [0.44, 0.8, 0.0]
+    assert report["totals"]["ideal"] == round((0.44 + 0.8) / 3, 4)
+
+
 def test_empty_books_know_no_rate():
     totals = Books().report()["totals"]
     assert (totals["ideal"], totals["attainable"], totals["delivered"]) == (None, None, None)
