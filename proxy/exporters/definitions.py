@@ -16,7 +16,7 @@ LAG_EDGES_NS = tuple(int(edge * SECOND_NS) for edge in (0.0005, 0.001, 0.002, 0.
 """For a late loop: phases are inferred well while it is under 2 ms, and a stream shows 50."""
 ERROR_EDGES = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1)
 """For a count's error, as a share of the truth."""
-HISTOGRAM_SERIES, COUNTER_SERIES = 860, 220
+HISTOGRAM_SERIES, COUNTER_SERIES = 860, 180
 """Series handed out in the order of coming, apart, so that no histogram costs a count its label. With every family's
 reserve and the gauges of eight engines all stays under 1,500."""
 LABEL_CHARS = 128
@@ -65,7 +65,7 @@ TIMES: dict[str, Definition] = {
 
 COUNTERS: dict[str, Definition] = {
     "requests": Definition(
-        ("engine", "model", "route", "outcome"), 30, "Exchanges that have ended, by how they ended."
+        ("engine", "model", "route", "outcome"), 20, "Exchanges that have ended, by how they ended."
     ),
     "tenant_requests": Definition(("tenant", "outcome"), 13, "Exchanges that have ended, by tenant."),
     "prompt_tokens": Definition(("engine", "model"), 1, "Prompt tokens, as engines said."),

@@ -81,12 +81,14 @@ class Family(Generic[Value]):
         return labels in self._free
 
     def given_back(self, model: str) -> Iterator[tuple[Labels, Value]]:
-        """Takes this model's sets out, gives their series back, and says where each value goes."""
+        """Takes this model's sets out, gives their series back, and says where each value goes: beside its engine where
+        one series is left for that and one for whom the model yields to."""
         for labels in [labels for labels in self.sets if self._model is not None and labels[self._model] == model]:
             value = self.sets.pop(labels)
             self._budget.left += self.cost
             beside = self._beside(labels)
-            yield beside if beside in self.sets else self._fold(labels), value
+            room = beside in self.sets or (self._budget.left >= 2 * self.cost and self._budget.take(self.cost))
+            yield beside if room else self._fold(labels), value
 
     def _fold(self, labels: Labels) -> Labels:
         folded = tuple(OTHER if name in FOLDABLE else value for name, value in zip(self.names, labels, strict=True))

@@ -66,6 +66,16 @@ def test_a_model_with_a_better_right_takes_the_series_of_another() -> None:
     }
 
 
+def test_what_a_model_gives_back_stays_beside_its_engine_where_there_is_room() -> None:
+    sums = Sums(("engine", "model"), Budget(4))
+    for model in ("guest", "host"):
+        sums.add(("e", model))
+    sums.give_back("guest")
+    assert dict(sums) == {("e", "host"): 1, ("e", "other"): 1}
+    sums.give_back("host")
+    assert dict(sums) == {("e", "other"): 2}
+
+
 @given(st.lists(st.tuples(st.integers(0, 9).map(str), st.integers(0, 9).map(str)), max_size=200))
 def test_whatever_comes_the_bound_holds_and_nothing_is_uncounted(labels: list[tuple[str, str]]) -> None:
     times = Histograms(("model", "phase"), (1, 2), Budget(23), reserve=3)

@@ -7,7 +7,19 @@ from proxy.exporters.definitions import COUNTERS, EDGES_NS, TIMES
 from proxy.exporters.prometheus import INSIDE_GAUGES, Exposition
 from proxy.exporters.series import Series
 from proxy.messages import EngineState, Pulse
-from proxy.records import AdmissionVerdict, Class, Outcome, Phase, PhaseBreakdown, RequestRecord, TokenCount, Usage
+from proxy.prefixes.ledger import BINS
+from proxy.records import (
+    PHASES,
+    AdmissionVerdict,
+    Class,
+    Outcome,
+    Phase,
+    PhaseBreakdown,
+    PrefixVerdict,
+    RequestRecord,
+    TokenCount,
+    Usage,
+)
 from tests.support.records import finished, record, timeline
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
@@ -103,13 +115,13 @@ def test_every_metric_has_its_definition_and_one_list_of_edges_serves_all_times_
     assert (EDGES_NS[0], EDGES_NS[-1]) == (1_000_000, 600_000_000_000)
 
 
-SHORT = timeline(gaps_ms=(10, 300))
+SHORT = timeline(gaps_ms=(10, 300), blocked_ns=1, unreadable_events=1)
 
 
 def worst_case(series: Series) -> None:
-    """Eight engines of fifty models, every outcome, phase, class and reason."""
-    names = ("admission", "proxy", "frontend", "step_wait", "queue", "load", "prefill", "decode", "delivery", "engine")
-    phases = {klass: PhaseBreakdown(tuple(Phase(n, 1, klass, "x") for n in names), tpot_ns=1.0) for klass in Class}
+    """Eight engines of fifty models, every outcome, route, phase, class, bin and reason."""
+    phases = {klass: PhaseBreakdown(tuple(Phase(n, 1, klass, "x") for n in PHASES), tpot_ns=1.0) for klass in Class}
+    prefix = PrefixVerdict(16, 10, 5, bins=tuple((name, 1) for name in BINS), reported=1)
     for engine in range(8):
         for model in range(50):
             for number, outcome in enumerate((*Outcome, Outcome.COMPLETED, Outcome.COMPLETED)):
@@ -117,6 +129,8 @@ def worst_case(series: Series) -> None:
                     engine=f"engine-{engine}",
                     model=f"model-{model}",
                     outcome=outcome,
+                    route=("inference", "inference", "read", "manage")[(number + model) % 4],
+                    prefix=prefix,
                     tenant=f"tenant-{model}",
                     timeline=SHORT,
                     usage=Usage(10, 2, 1),
@@ -129,6 +143,7 @@ def worst_case(series: Series) -> None:
 def test_eight_engines_of_fifty_models_stay_under_1500_series() -> None:
     series = Series()
     worst_case(series)
+    series.pulse(Pulse(at_s=0.0, lag_ns=(1,)))
     pulse = Pulse(
         at_s=1.0, engines=tuple(EngineState(name=f"engine-{n}") for n in range(8)), lag_ns=(1,), memory_bytes=1
     )
