@@ -18,7 +18,7 @@ from proxy.exporters.exporter import InMemory
 from proxy.exporters.histogram import OTHER, Budget, Histograms, Labels, Sums
 from proxy.exporters.stamps import token_gaps
 from proxy.messages import Pulse
-from proxy.names import serves
+from proxy.names import as_it_is, shortest
 from proxy.records import Outcome, RequestRecord, Timeline
 
 Exemplar = tuple[str, float]
@@ -33,19 +33,25 @@ class Names:
 
     A name is known when an engine lists it or has served it: what a client makes up never gets a series. Some engines
     serve whatever name they are asked for, so names that an engine lists come first: where all labels are given, the
-    last name that none lists loses its own, and `lost` hears of it. State: the names that were granted one, and those
-    that engines list.
+    last name that none lists loses its own, and `lost` hears of it. All spellings of a name, for which `one` is the
+    same, have the label of the first. State: by this one the names that were granted a label, and those that engines
+    list.
     """
 
-    def __init__(self, limit: int, lost: Callable[[str], None] = untold) -> None:
+    def __init__(self, limit: int, lost: Callable[[str], None] = untold, one: Callable[[str], str] = as_it_is) -> None:
         self._limit = limit
         self._lost = lost
+        self._one = one
         self._granted: dict[str, str] = {}
-        self.listed: frozenset[str] = frozenset()
+        self._listed: frozenset[str] = frozenset()
+
+    def lists(self, names: Iterable[str]) -> None:
+        """Engines list these."""
+        self._listed = frozenset(map(self._one, names))
 
     def granted(self) -> list[str]:
         """Names that have a label of their own."""
-        return list(self._granted)
+        return [*self._granted.values()]
 
     def grant(self, names: Iterable[str]) -> None:
         """These have served before."""
@@ -56,30 +62,34 @@ class Names:
         """The label's value, at most LABEL_CHARS characters, encodable."""
         if not name or name == OTHER:
             return name or ""
-        label = self._granted.get(name)
-        if label is not None:
-            return label
-        listed = self._lists(name)
+        one = self._one(name)
+        granted = self._granted.get(one)
+        if granted is not None:
+            return _label(granted)
+        listed = one in self._listed
         if len(self._granted) >= self._limit and listed:
             self.push_out()
-        if len(self._granted) < self._limit and (served or listed):
-            label = self._granted[name] = name[:LABEL_CHARS].encode("utf-8", "replace").decode()
-        return label or OTHER
+        if len(self._granted) >= self._limit or not (served or listed):
+            return OTHER
+        self._granted[one] = name
+        return _label(name)
 
     def yields(self, label: str) -> bool:
         """For a label whose name is listed, the last name that is not has to go; False where nobody has to."""
-        return any(label == own and self._lists(name) for name, own in self._granted.items()) and self.push_out()
+        granted = self._granted.items()
+        return any(label == _label(name) and one in self._listed for one, name in granted) and self.push_out()
 
     def push_out(self) -> bool:
         """The last name that no engine lists loses its label; False where all are listed."""
-        guest = next((name for name in reversed(self._granted) if not self._lists(name)), None)
+        guest = next((one for one in reversed(self._granted) if one not in self._listed), None)
         if guest is None:
             return False
-        self._lost(self._granted.pop(guest))
+        self._lost(_label(self._granted.pop(guest)))
         return True
 
-    def _lists(self, name: str) -> bool:
-        return serves(self.listed, name)
+
+def _label(name: str) -> str:
+    return name[:LABEL_CHARS].encode("utf-8", "replace").decode()
 
 
 class Series(InMemory):
@@ -87,7 +97,7 @@ class Series(InMemory):
     their own."""
 
     def __init__(self, *, models: int = 40, tenants: int = 20) -> None:
-        self.models = Names(models, self._give_back)
+        self.models = Names(models, self._give_back, shortest)
         self.tenants = Names(tenants)
         budget, counts = (Budget(series, self.models.yields) for series in (HISTOGRAM_SERIES, COUNTER_SERIES))
         self.times = {name: Histograms(it.labels, it.edges, budget, it.spare) for name, it in TIMES.items()}
@@ -101,7 +111,7 @@ class Series(InMemory):
 
     def pulse(self, pulse: Pulse) -> None:
         """Takes loop lag, and the models that engines list."""
-        self.models.listed = frozenset(model for engine in pulse.engines for model in engine.models)
+        self.models.lists(model for engine in pulse.engines for model in engine.models)
         for lag_ns in pulse.lag_ns:
             self.times["loop_lag"].observe((), lag_ns)
 

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from proxy.names import shortest
 from proxy.records import PHASES, Outcome
 
 QUANTILES = {"p50_ms": 0.5, "p90_ms": 0.9, "p99_ms": 0.99, "p999_ms": 0.999}
@@ -90,6 +91,7 @@ def summarize(rows: Sequence[Row], window_s: float | None = None) -> dict[str, A
     start, end = min(row.at for row in rows), max(row.at for row in rows)
     inference = [row for row in rows if row.route == "inference"]
     length = window_s or _round_up((end - start) / 12)
+    first: dict[str, str] = {}  # spelling of each model
     return {
         "from": start,
         "to": end,
@@ -98,7 +100,7 @@ def summarize(rows: Sequence[Row], window_s: float | None = None) -> dict[str, A
         "findings": dict(Counter(finding for row in rows for finding in row.findings).most_common()),
         "phases": _phases(rows),
         "engines": _by(rows, lambda row: row.engine or "(none)"),
-        "models": _by(rows, lambda row: row.model or "(none)"),
+        "models": _by(rows, lambda row: first.setdefault(shortest(row.model), row.model) if row.model else "(none)"),
         "tenants": _by([row for row in rows if row.tenant is not None], lambda row: row.tenant or ""),
         "families": _by([row for row in rows if row.prefix.family is not None], lambda row: row.prefix.family or ""),
         "windows": _windows(rows, length),

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 
+from proxy.names import shortest
 from proxy.prefixes.ledger import without_effect
 from proxy.records import Outcome, RequestRecord
 
@@ -23,11 +24,11 @@ def trends(records: Iterable[RequestRecord]) -> dict[str, list[str]]:
 
 def model_swaps(records: list[RequestRecord]) -> bool:
     """Loads alternate between models: one is loaded again although it was used just now, for another had its place."""
-    used_s: dict[str | None, float] = {}
+    used_s: dict[str, float] = {}
     loaded: str | None = None
     swaps = 0
     for record in records:
-        model, timeline = record.finished.facts.model, record.finished.timeline
+        model, timeline = shortest(record.finished.facts.model or ""), record.finished.timeline
         if "cold_load" in record.findings:
             swaps += loaded != model and timeline.at_s - used_s.get(model, -KEEP_S) < KEEP_S
             loaded = model

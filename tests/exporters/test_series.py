@@ -186,11 +186,21 @@ def test_nothing_that_was_counted_is_lost_with_a_label() -> None:
 def test_the_first_to_come_keeps_its_label_longest_and_listed_names_never_lose_theirs() -> None:
     lost: list[str] = []
     names = Names(3, lost.append)
-    names.listed = frozenset({"a", "b", "c", "d"})
+    names.lists(("a", "b", "c", "d"))
     assert [names.label(name, served=True) for name in ("a", "x", "y", "z")] == ["a", "x", "y", "other"]
     assert [names.label(name, served=False) for name in ("b", "c", "d")] == ["b", "c", "other"]
     assert (lost, names.granted()) == (["y", "x"], ["a", "b", "c"])
     assert not names.yields("a")
+
+
+def test_all_spellings_of_a_model_have_the_label_of_the_first_and_tenants_are_told_apart() -> None:
+    series = Series()
+    series.pulse(listing("m:latest"))
+    for model in ("m", "M", "m:latest", "registry.ollama.ai/library/m", "m:1b"):
+        series.export(record(model=model, tenant=model))
+    assert {labels[1]: total for labels, total in series.counters["requests"]} == {"m": 4, "m:1b": 1}
+    assert len(series.counters["tenant_requests"].sets) == 5
+    assert series.models.granted() == ["m", "m:1b"]
 
 
 def test_a_model_that_is_called_other_is_one_of_the_others() -> None:

@@ -66,6 +66,15 @@ def test_groups_beyond_the_limit_are_one() -> None:
     assert seen["models"][REST]["requests"] == 5
 
 
+def test_all_spellings_of_a_model_are_one_group() -> None:
+    seen = report(lasting(1, model=model) for model in ("m:latest", "M", "m", "m:1b", None))
+    assert {name: group["requests"] for name, group in seen["models"].items()} == {
+        "m:latest": 3,
+        "m:1b": 1,
+        "(none)": 1,
+    }
+
+
 def test_tenants_are_those_that_have_a_name() -> None:
     assert list(report([lasting(1, tenant="t"), lasting(1)])["tenants"]) == ["t"]
 

@@ -22,6 +22,7 @@ def loads(*models: str, every_s: float = 30) -> list[RequestRecord]:
         pytest.param(loads("a", "b", "a"), False, id="once may be chance"),
         pytest.param(loads("a", "b", "c", "d"), False, id="each for the first time"),
         pytest.param(loads("a", "a", "a", "a"), False, id="one model with other options"),
+        pytest.param(loads("a", "A:latest", "a", "library/a"), False, id="one model by other names"),
         pytest.param(loads("a", "b", "a", "b", "a", every_s=301), False, id="unloaded for want of use"),
         pytest.param([used("a", 0), used("b", 1), used("a", 2), used("b", 3)], False, id="both stay in memory"),
     ],
