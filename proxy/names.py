@@ -56,15 +56,16 @@ def takes(models: Sequence[str], model: str) -> bool:
 class Listed:
     """The models that an engine lists.
 
-    State: the list as it was last, and the names in it, as they are and the shortest, with those that stand for them.
+    State: the list as it was last, and with those that stand for them its shortest names, and its names as they are.
     """
 
-    __slots__ = ("_last", "_models", "_names")
+    __slots__ = ("_last", "_models", "_names", "_own")
 
     def __init__(self, models: Callable[[], Sequence[str]]) -> None:
         self._models = models
         self._last: Sequence[str] = ()
         self._names: dict[str, str] = {}
+        self._own: dict[str, str] = {}
 
     def has(self, name: str) -> bool:
         """Whether it lists a model of this shortest name, as far as it lists any."""
@@ -74,7 +75,7 @@ class Listed:
     def spelt(self, name: str) -> str:
         """The name as it is listed, however a client spells it; one that is not listed as it is."""
         names = self._now()
-        return names.get(name) or names.get(shortest(name), name)
+        return self._own.get(name) or names.get(shortest(name), name)
 
     def behind(self, name: str | None) -> Sequence[str]:
         """The models of which one answers where the engine does not look at a name that it does not know: its only one;
@@ -84,6 +85,6 @@ class Listed:
 
     def _now(self) -> dict[str, str]:
         if (models := self._models()) is not self._last:
-            names = {shortest(model): model for model in reversed(models)}
-            self._last, self._names = models, names | {model: names[shortest(model)] for model in models}
+            self._last, self._names = models, {shortest(model): model for model in reversed(models)}
+            self._own = {model: self._names[shortest(model)] for model in models}
         return self._names

@@ -63,6 +63,8 @@ def test_a_name_is_found_as_it_is_listed() -> None:
     ] * 2  # one model, listed twice
     assert listed.has("llama3")
     assert not listed.has("llama")
+    odd = Listed(lambda: ("m:latest:latest", "m"))
+    assert [odd.spelt(name) for name in ("m:latest", "m:latest:LATEST")] == ["m", "m:latest:latest"]
 
 
 def test_a_name_is_kept_in_bounded_length_and_stands_for_itself_alone() -> None:
