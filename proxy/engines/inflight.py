@@ -4,6 +4,7 @@ Sans-IO: time is an argument, in nanoseconds. Call `ended` when the engine's ans
 has read it.
 """
 
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -16,8 +17,8 @@ LIMIT = 16_384
 TOGETHER_NS = 50_000_000
 """Two streams decode at once when both have for this long: ends that arrive a little late must teach nothing."""
 
-NO_WAIT_NS = 50_000_000
-"""An exchange that began sooner than this waited for nobody: a front end needs 2 to 40 ms."""
+SPANS = 16
+"""Exchanges that are over, of which it is remembered from when to when they held a slot."""
 
 LATE_NS = 10_000_000
 """Our marks can be late by the loop's lag, and by the way to the engine."""
@@ -48,13 +49,15 @@ class _Flight:
 class InFlight:
     """The exchanges of one engine that are in flight.
 
-    State: the flights by key, the order of the next dispatch, and what is known of runners (`runners`).
+    State: the flights by key, the order of the next dispatch, what is known of runners (`runners`), and since when
+    until when the last that are over held a slot, less `TOGETHER_NS`, by their weights.
     """
 
     def __init__(self, runners: Runners) -> None:
         self.runners = runners
         self._flights: dict[str, _Flight] = {}
         self._next = 0
+        self._spans: deque[tuple[str, int, int]] = deque(maxlen=SPANS)
 
     def __len__(self) -> int:
         return len(self._flights)
@@ -143,17 +146,16 @@ class InFlight:
         """Slots are at least as many as were seen to be held at once, for long enough."""
         if wait_ns is not None and flight.running is None:
             flight.running = flight.dispatched + wait_ns
-        since = t - TOGETHER_NS
-        if flight.running is None:
+        if flight.running is None or not self.runners.learns:
             return
-        peers = [other for other in self._flights.values() if other.runner.weights == flight.runner.weights]
-        held = 1 + sum(other.running is not None and other.running <= since for other in peers)
-        if flight.running > since:
-            held = 1
-        elif wait_ns is not None and wait_ns < NO_WAIT_NS:
-            # Served at once, and those well ahead on this runner are still here: they were served first.
-            peers = [other for other in peers if other.runner == flight.runner and 0 <= other.place < flight.place]
-            held = max(held, 1 + sum(other.dispatched <= flight.dispatched - NO_WAIT_NS for other in peers))
+        since, weights = t - TOGETHER_NS, flight.runner.weights
+        held = 1
+        if flight.running <= since:
+            peers = [one for one in self._flights.values() if one.runner.weights == weights]
+            held += sum(one.running is not None and one.running <= since for one in peers)
+            self._spans.append((weights, flight.running, since))
+            spans = [(start, end) for whose, start, end in self._spans if whose == weights]
+            held = max(held, *(sum(start <= at <= end for start, end in spans) for at, _ in spans))
         self.runners.learn(flight.runner, held)
 
 

@@ -75,9 +75,14 @@ class Runners:
         """Requests that it works on at once; None: not known, or not the engine's way of working."""
         return self._set if self._set is not None else self._learnt.get(runner.weights)
 
+    @property
+    def learns(self) -> bool:
+        """Slots are learnt: Ollama does not say them."""
+        return self._kind == "ollama" and self._set is None
+
     def learn(self, runner: Runner, held: int) -> None:
-        """So many requests were seen to be worked on at once. Only Ollama's slots are learnt."""
-        if self._kind == "ollama":
+        """So many requests were seen to be worked on at once."""
+        if self.learns:
             _remember(self._learnt, runner.weights, max(held, self._learnt.get(runner.weights, 0)))
 
     def evidence(self, runner: Runner | None) -> Evidence:

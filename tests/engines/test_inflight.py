@@ -284,12 +284,15 @@ def test_a_stream_that_began_just_now_teaches_one_slot() -> None:
     assert it.ended("b", 200 * MS).slots == 1
 
 
-def test_served_at_once_while_others_stay_teaches_their_number() -> None:
+def test_answers_that_were_written_at_once_teach_their_number_when_they_are_over() -> None:
     it = table()
-    for key in ("a", "b"):
+    for key in ("a", "b", "waits"):
         sent(it, key, 0)
     sent(it, "x", 60)
-    assert it.ended("x", 200 * MS, wait_ns=3 * MS).slots == 3
+    assert it.ended("x", 200 * MS, 3 * MS).slots == 1, "a and b may be waiting, as one of those ahead is"
+    assert it.ended("a", 300 * MS, 2 * MS).slots == 2
+    assert it.ended("b", 400 * MS, 2 * MS).slots == 3
+    assert it.ended("waits", 500 * MS, 380 * MS).slots == 3
 
 
 def test_who_may_be_in_the_front_end_yet_or_waits_for_another_runner_teaches_no_slot() -> None:
