@@ -7,13 +7,14 @@ business: this file names no dialect, no policy and no metric.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from functools import partial
 
 from proxy.claims import sift
 from proxy.client import Client, Headers, Watch
 from proxy.clock import Clock
 from proxy.endings import LEFT_THE_LINE, answered, charged, complaint, judge, permit_end, unadmitted
+from proxy.engines.runners import Rivals
 from proxy.errors import ClientGone, EngineFailed, Fault, ProxyError, UpgradeRefused
 from proxy.fleet import Engine, Fleet
 from proxy.guard import Guard
@@ -48,7 +49,7 @@ answer."""
 
 LEFT = "the client left"
 
-NOBODY: Mapping[str, int] = {}
+NOBODY: Rivals = {}
 
 
 class Exchange:

@@ -1,7 +1,7 @@
 """After the end: the rooms learn from an exchange, and its record leaves, at once or when all is known."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from proxy.attribution.findings import cold_load, context_truncated
@@ -10,6 +10,7 @@ from proxy.attribution.ollama import counts_fresh_only
 from proxy.auditing import LONG, Auditing
 from proxy.endings import unread
 from proxy.engines.fingerprint import resident
+from proxy.engines.runners import Rivals
 from proxy.events import Said
 from proxy.fleet import Engine
 from proxy.messages import Message, PromptSeen
@@ -106,7 +107,7 @@ class Parting:
         self._late.add(task)
         task.add_done_callback(self._late.discard)
 
-    async def _after_a_look(self, engine: Engine, finished: Finished, rivals: Mapping[str, int]) -> None:
+    async def _after_a_look(self, engine: Engine, finished: Finished, rivals: Rivals) -> None:
         """A long load beside another model: what is in memory now tells whether that one had to go first."""
         try:
             answer = await engine.fetch("/api/ps", ASK_S)

@@ -1,11 +1,12 @@
 """What an exchange needs of the other rooms: plain functions, so that it names no dialect, no policy and no metric."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from proxy.client import Client, Headers
 from proxy.config import Timeouts
+from proxy.engines.runners import Rivals
 from proxy.errors import ProxyError
 from proxy.events import Said
 from proxy.fleet import Engine
@@ -57,8 +58,8 @@ class Ended(NamedTuple):
     """With the prompt, which the record's do not hold."""
     finished: Finished
     said: Said
-    rivals: Mapping[str, int]
-    """By weights until when it waited for models that may have been pushed out of memory for it."""
+    rivals: Rivals
+    """Those that may have been pushed out of memory for it."""
 
 
 @dataclass(frozen=True, slots=True)

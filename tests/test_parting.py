@@ -2,6 +2,7 @@
 
 import asyncio
 
+from proxy.engines.runners import Rivals, Runner
 from proxy.events import Said
 from proxy.parting import Parting
 from proxy.records import COLD_LOAD_NS, EngineReport, Evidence, Finished
@@ -11,10 +12,10 @@ from tests.support.house import House
 from tests.support.records import finished
 from tests.support.script import OK
 
-NOBODY: dict[str, int] = {}
+NOBODY: Rivals = {}
 
 
-def left(done: Finished, rivals: dict[str, int] = NOBODY) -> tuple[list[object], list[object]]:
+def left(done: Finished, rivals: Rivals = NOBODY) -> tuple[list[object], list[object]]:
     """What has left at once, and what when all was known."""
 
     async def main(loop: VirtualLoop) -> tuple[list[object], list[object]]:
@@ -35,6 +36,6 @@ def test_a_record_that_waits_for_nothing_leaves_at_once() -> None:
 def test_a_long_load_beside_another_model_is_looked_at_first_and_the_record_leaves_whatever_is_seen() -> None:
     loaded = EngineReport(source="ollama.durations", load_ns=COLD_LOAD_NS)
     done = finished()._replace(report=loaded, evidence=Evidence("ollama", others_done_ns=1))
-    assert left(done, rivals={"other": 1}) == ([], [done])  # the engine has no such page
+    assert left(done, rivals={Runner("other"): 1}) == ([], [done])  # the engine has no such page
     quick = done._replace(report=loaded._replace(load_ns=COLD_LOAD_NS - 1))
-    assert left(quick, rivals={"other": 1})[0] == [quick]
+    assert left(quick, rivals={Runner("other"): 1})[0] == [quick]

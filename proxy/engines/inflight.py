@@ -5,10 +5,9 @@ has read it.
 """
 
 from collections import deque
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from proxy.engines.runners import Runner, Runners
+from proxy.engines.runners import Rivals, Runner, Runners
 from proxy.records import Evidence, RequestFacts
 
 LIMIT = 16_384
@@ -40,8 +39,8 @@ class _Flight:
     overtakers: int = 0
     overtaken: tuple[int, int] | None = None
     """When the first and the last of these ended: they came later, and were served while this one may have waited."""
-    others: dict[str, int] = field(default_factory=dict)
-    """By their weights, when other runners last ended an exchange that it may have waited for."""
+    others: dict[Runner, int] = field(default_factory=dict)
+    """When other runners last ended an exchange that it may have waited for."""
     running: int | None = None
     """Since when it is known to hold a slot."""
 
@@ -95,7 +94,7 @@ class InFlight:
         flight.running = t
         for other in self._flights.values() if flight.others else ():
             if other.running is not None and other.runner.weights != flight.runner.weights:
-                flight.others.pop(other.runner.weights, None)
+                flight.others.pop(other.runner, None)
 
     def ended(self, key: str, t: int, wait_ns: int | None = None, *, served: bool = True) -> Evidence:
         """Its answer has ended, and is whole if it was `served`; `wait_ns`: from dispatch to the start of its prompt,
@@ -113,7 +112,7 @@ class InFlight:
             contended_ns=_lasted(flight, flight.freed, t) if flight.ahead >= slots else 0,
             busy_ns=_lasted(flight, flight.cleared, t) if flight.ahead else 0,
             others_done_ns=max(others.values()) - flight.dispatched if others else None,
-            swapped=True if others.keys() == {flight.runner.weights} else None,
+            swapped=True if {one.weights for one in others} == {flight.runner.weights} else None,
         )
 
     def _give_way(self, flight: _Flight, t: int, *, served: bool = False) -> None:
@@ -131,11 +130,10 @@ class InFlight:
                 elif waits and overtakes:
                     _overtaken(other, t)
             if waits and served and other.runner != flight.runner:
-                other.others[flight.runner.weights] = t
+                other.others[flight.runner] = t
 
-    def rivals(self, key: str) -> Mapping[str, int]:
-        """By the weights of other runners, how long after dispatch they last ended an exchange that this one may have
-        waited for; ask before `ended`.
+    def rivals(self, key: str) -> Rivals:
+        """The other runners that ended an exchange while this one may have waited for it; ask before `ended`.
 
         After a long load, `runners.waited_for(rivals, facts, fingerprint.resident(ps))` says for which it has.
         """

@@ -23,6 +23,10 @@ class Runner(NamedTuple):
     options: tuple[tuple[str, str], ...] = ()
 
 
+Rivals = Mapping[Runner, int]
+"""Other runners that a request may have waited for: until when, in nanoseconds from dispatch."""
+
+
 class Runners:
     """What is known of an engine's runners, and the engine's own kind and version, which every exchange's evidence has.
 
@@ -62,14 +66,16 @@ class Runners:
         asked = facts.options if facts.dialect == "ollama" else ()
         return Runner(own.weights, tuple(sorted({**dict(own.options), **dict(asked)}.items())))
 
-    def waited_for(self, rivals: Mapping[str, int], facts: RequestFacts, resident: frozenset[str]) -> int | None:
-        """How long this request waited for other runners (`rivals`) that had to go for it; None: none of them had.
+    def waited_for(self, rivals: Rivals, facts: RequestFacts, resident: frozenset[str]) -> int | None:
+        """How long this request waited for `rivals` that had to go for it, or for others before it; None: none had.
 
-        `rivals`: by their weights, until when; `resident`: models that are in memory now. Its own weights with other
-        options had to go in any case.
+        `resident`: models that are in memory now, each in one runner: of several with the same weights the last. Its
+        own weights with other options had to go in any case.
         """
         stayed = {self._runner(shortest(name)).weights for name in resident} - {self.of(facts).weights}
-        return max((ns for one, ns in rivals.items() if self._runner(one).weights not in stayed), default=None)
+        last = {self._runner(one.weights).weights: one for one in sorted(rivals, key=lambda one: rivals[one])}
+        gone = rivals.keys() - {last.get(weights) for weights in stayed}
+        return max((rivals[one] for one in gone), default=None)
 
     def slots(self, runner: Runner) -> int | None:
         """Requests that it works on at once; None: not known, or not the engine's way of working."""

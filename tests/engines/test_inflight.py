@@ -1,5 +1,5 @@
 from proxy.engines.inflight import LIMIT, InFlight
-from proxy.engines.runners import Runners
+from proxy.engines.runners import Runner, Runners
 from proxy.records import Evidence, RequestFacts
 
 MS = 1_000_000
@@ -72,7 +72,7 @@ def test_other_models_do_not_take_slots() -> None:
     sent(it, "x", 5)
     assert it.rivals("x") == {}
     it.ended("a", 30 * MS)
-    assert it.rivals("x") == {"other": 25 * MS}
+    assert it.rivals("x") == {Runner("other"): 25 * MS}
     evidence = it.ended("x", 60 * MS)
     assert (evidence.ahead, evidence.others_done_ns, evidence.swapped) == (0, 25 * MS, None)
 
@@ -110,7 +110,8 @@ def test_of_several_others_each_is_told_apart() -> None:
     sent(it, "x", 5)
     for at, key in ((30, "wide"), (40, "c"), (50, "b")):
         it.ended(key, at * MS)
-    assert it.rivals("x") == {"a": 25 * MS, "c": 35 * MS, "b": 45 * MS}
+    wide = Runner("a", (("num_ctx", "8192"),))
+    assert it.rivals("x") == {wide: 25 * MS, Runner("c"): 35 * MS, Runner("b"): 45 * MS}
     assert it.ended("x", 900 * MS)[-2:] == (45 * MS, None)
 
 

@@ -1,6 +1,8 @@
 from proxy.engines.runners import LEARNT_LIMIT, Runner, Runners
 from proxy.records import Evidence, RequestFacts
 
+WIDE = (("num_ctx", "8192"),)
+
 
 def facts(model: str | None, dialect: str = "ollama", **options: str) -> RequestFacts:
     return RequestFacts(dialect, "chat", "inference", model=model, options=tuple(options.items()))
@@ -11,7 +13,7 @@ def test_all_spellings_of_a_name_are_one_runner() -> None:
     same = {runners.of(facts(name)) for name in ("m", "M:latest", "library/m", "registry.ollama.ai/library/m:latest")}
     assert same == {Runner("m")}
     assert runners.of(facts("m:1b")) == Runner("m:1b")
-    assert runners.waited_for({"m": 5}, facts("b"), frozenset({"M:latest"})) is None
+    assert runners.waited_for({Runner("m"): 5}, facts("b"), frozenset({"M:latest"})) is None
 
 
 def test_names_on_the_same_weights_share_a_runner() -> None:
@@ -75,19 +77,28 @@ def test_only_ollamas_slots_are_learnt() -> None:
 
 def test_a_rival_that_is_still_in_memory_had_not_to_go() -> None:
     runners = Runners("ollama")
-    assert runners.waited_for({"a": 5}, facts("b"), frozenset({"b:latest"})) == 5
-    assert runners.waited_for({"a": 5}, facts("b"), frozenset({"a:latest", "b:latest"})) is None
+    assert runners.waited_for({Runner("a"): 5}, facts("b"), frozenset({"b:latest"})) == 5
+    assert runners.waited_for({Runner("a"): 5}, facts("b"), frozenset({"a:latest", "b:latest"})) is None
     runners.made_of("a", "d")
     runners.made_of("twin", "d")
-    assert runners.waited_for({"d": 5}, facts("b"), frozenset({"twin:latest"})) is None
-    assert runners.waited_for({"a": 5}, facts("b"), frozenset({"twin:latest"})) is None, "known by its name then"
+    assert runners.waited_for({Runner("d"): 5}, facts("b"), frozenset({"twin:latest"})) is None
+    assert runners.waited_for({Runner("a"): 5}, facts("b"), frozenset({"twin:latest"})) is None, (
+        "known by its name then"
+    )
 
 
 def test_of_several_rivals_those_count_that_had_to_go_and_other_options_always_had() -> None:
     runners = Runners("ollama")
-    rivals = {"a": 5, "b": 7, "c": 9}
+    rivals = {Runner("a", WIDE): 5, Runner("b"): 7, Runner("c"): 9}
     assert runners.waited_for(rivals, facts("a"), frozenset({"a:latest", "c:latest"})) == 7
     assert runners.waited_for(rivals, facts("a"), frozenset({"a:latest", "b", "c"})) == 5
+
+
+def test_of_a_models_runners_one_at_most_is_in_memory() -> None:
+    runners, resident = Runners("ollama"), frozenset({"a:latest", "b:latest"})
+    rivals = {Runner("b", WIDE): 5, Runner("b"): 7, Runner("c"): 3}
+    assert runners.waited_for(rivals, facts("a"), resident) == 5
+    assert runners.waited_for({Runner("b"): 7}, facts("a"), resident) is None
 
 
 def test_what_is_remembered_is_bounded() -> None:
