@@ -100,6 +100,12 @@ def test_totals_of_odd_values_are_no_answer_or_can_be_put_in_words(name: str, od
     assert headline(report)
 
 
+def test_the_report_of_another_audit_is_no_answer() -> None:
+    for other in ({**ANSWER, "vllm_rule_infinite": "x"}, {**ANSWER, "totals": {"reuse": None}}):
+        with pytest.raises(msgspec.DecodeError):
+            sources.answer(json.dumps(other).encode())
+
+
 @given(st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 10_000)), max_size=3))
 def test_whatever_a_proxy_answers_can_be_put_in_words_or_is_no_answer(changes: list[tuple[int, int]]) -> None:
     body = json.dumps(changed(ANSWER, changes)).encode("utf-8", "surrogatepass")
