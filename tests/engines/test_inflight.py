@@ -159,6 +159,16 @@ def test_later_ones_of_its_own_model_that_are_served_first_take_its_slot() -> No
     assert (evidence.ahead, evidence.contended_ns, evidence.others_done_ns) == (1, 290 * MS, 90 * MS)
 
 
+def test_who_leaves_with_those_ahead_still_there_was_contended_all_along_whoever_overtook() -> None:
+    it = table(1)
+    sent(it, "a", 0)
+    sent(it, "x", 10)
+    sent(it, "later", 20)
+    it.ended("later", 100 * MS, 5 * MS)
+    evidence = it.ended("x", 400 * MS, served=False)
+    assert (evidence.ahead, evidence.contended_ns, evidence.busy_ns) == (2, 390 * MS, 390 * MS)
+
+
 def test_who_holds_a_slot_is_not_overtaken_and_where_all_go_in_order_nobody_is() -> None:
     for kind, began in (("ollama", True), ("llamacpp", False)):
         it = table(1, kind)
