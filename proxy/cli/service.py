@@ -26,6 +26,7 @@ from proxy.fleet import Engine
 from proxy.grammar import split_address
 from proxy.messages import EngineAddress, Hello, Pulse
 from proxy.office.channel import Sender
+from proxy.office.logs import died
 from proxy.office.process import OfficeProcess
 from proxy.plain import printable
 from proxy.pulse import beat, memory_bytes
@@ -100,7 +101,7 @@ class Service:
             asyncio.create_task(self._keep(), name="keep"),
         ]
         for task in (office, *tasks):
-            task.add_done_callback(_died)
+            task.add_done_callback(died)
         await self._stops.get()
         log.info("draining", in_flight=self._app.in_flight)
         await self._drain()
@@ -209,13 +210,6 @@ class Service:
         yield from (f"    {line.format(here)}" for fitting, line in CLIENTS if not kinds or kinds & fitting)
         if family:
             yield f"    on other machines   this one's name or address in place of {here.rpartition(':')[0]}"
-
-
-def _died(task: asyncio.Task[None]) -> None:
-    """Nothing that runs beside traffic may fail: if it does, it is a bug, and the log says so at once."""
-    error = None if task.cancelled() else task.exception()
-    if error is not None:
-        log.error("task_died", task=task.get_name(), error=type(error).__name__)
 
 
 def hello(settings: Settings, audit_key: bytes) -> Hello:

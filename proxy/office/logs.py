@@ -4,12 +4,14 @@ Nobody waits for the log (`outlet`), and nobody can fill it (`sparing`). No prom
 logger; of what other libraries log, the text of exceptions is left out, for it may quote one.
 """
 
+import asyncio
 import json
 import logging
 import sys
 from collections.abc import Callable
 from traceback import extract_tb
 from types import TracebackType
+from typing import Any
 
 import structlog
 
@@ -32,6 +34,15 @@ def to_stderr(level: str, *, as_json: bool, clock: Clock) -> Outlet:
         root.removeHandler(handler)
     root.addHandler(Foreign())
     return outlet
+
+
+def died(task: asyncio.Task[Any]) -> None:
+    """Nothing that runs beside other things may fail: if it does, it is a bug, and the log says so at once. A callback
+    of the task."""
+    error = None if task.cancelled() else task.exception()
+    if error is not None:
+        places = _fault((type(error), error, error.__traceback__))
+        structlog.get_logger("phasegate").error("task_died", task=task.get_name(), **places)
 
 
 def configure(level: str, *, as_json: bool, put: Callable[[str], None], clock: Clock, colours: bool = False) -> None:

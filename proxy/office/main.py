@@ -13,7 +13,6 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from pathlib import Path
 
 import httpx
-import structlog
 from starlette.types import ASGIApp
 
 from proxy.attribution.ladder import attribute
@@ -52,9 +51,6 @@ WISH_S = 0.2
 
 SCRAPE_S = 2.0
 """For one look at an engine's metrics; one in the middle of a long batch answers late."""
-
-
-log = structlog.get_logger("phasegate.office")
 
 
 def main(fd: int, memory_fd: int) -> None:
@@ -115,7 +111,7 @@ class _Desk:
             parts["scrape"] = self._scrape(self._hello.scrape_s)
         tasks = [asyncio.create_task(part, name=name) for name, part in parts.items()]
         for task in tasks:
-            task.add_done_callback(_died)
+            task.add_done_callback(logs.died)
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -181,13 +177,6 @@ class _Desk:
             with self._office.guarding("scrape"):
                 await self._scraper.look(self._office.pulse.engines, self._clock.now_ns(), self._clock.wall_s())
             await asyncio.sleep(every_s)
-
-
-def _died(task: asyncio.Task[None]) -> None:
-    """What an exception says may be a prompt's: its name is enough."""
-    error = None if task.cancelled() else task.exception()
-    if error is not None:
-        log.error("office_task_died", task=task.get_name(), error=type(error).__name__)
 
 
 def store_of(hello: Hello) -> SqliteExporter | None:

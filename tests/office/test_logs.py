@@ -1,3 +1,4 @@
+import asyncio
 import json
 import logging
 import sys
@@ -6,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
-from proxy.office.logs import FLUSH_S, Foreign, configure, to_stderr
+from proxy.office.logs import FLUSH_S, Foreign, configure, died, to_stderr
 from proxy.office.sparing import BURST
 from tests.support.clock import ManualClock
 
@@ -74,6 +75,26 @@ def test_a_line_is_one_line_and_steers_no_terminal(as_json: bool) -> None:
     (line,) = lines
     assert line.isprintable()
     assert "forged" in line
+
+
+def test_a_task_that_fails_is_said_to_have_by_what_and_where_and_nothing_else() -> None:
+    async def bug() -> None:
+        raise ValueError("a prompt")
+
+    async def main() -> None:
+        tasks = [asyncio.create_task(work, name="it") for work in (bug(), asyncio.sleep(0), asyncio.sleep(60))]
+        for task in tasks:
+            task.add_done_callback(died)
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+        tasks[2].cancel()
+        await asyncio.wait(tasks)
+
+    lines = said()
+    asyncio.run(main())
+    (line,) = map(json.loads, lines)
+    assert (line["event"], line["task"], line["error"]) == ("task_died", "it", "ValueError")
+    assert line["at"].startswith("test_logs.py:")
+    assert "a prompt" not in lines[0]
 
 
 def test_nobody_can_fill_the_log() -> None:

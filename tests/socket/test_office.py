@@ -353,9 +353,7 @@ def test_an_office_of_which_a_part_dies_says_so_and_writes_and_ends(
     run(test)
     structlog.reset_defaults()
     said = [json.loads(line) for line in capfd.readouterr().err.splitlines()]
-    assert [(line["event"], line["task"], line["error"]) for line in said] == [
-        ("office_task_died", part, "ZeroDivisionError")
-    ]
+    assert [(line["event"], line["task"], line["error"]) for line in said] == [("task_died", part, "ZeroDivisionError")]
     assert recorded(path) == 1
 
 
