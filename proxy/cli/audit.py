@@ -106,6 +106,8 @@ def audit(
         click.echo(json_text(json.dumps(report, ensure_ascii=False)))
     else:
         click.echo(printable(headline(report, prefill_rate)))
+        if trace is None and "breakers" not in report:
+            tell("records hold no text: what breaks prefixes is found of a running proxy, or of a file of requests")
         click.echo(paragraph(table(report, prefill_rate)))
 
 

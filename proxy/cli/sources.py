@@ -85,6 +85,7 @@ class Totals(msgspec.Struct, frozen=True):
     prompt_tokens: Tokens = 0
     sized_requests: Tokens = 0
     known_requests: Tokens = 0
+    known_ideal: Share | None = None
     bins: Bins | msgspec.UnsetType = msgspec.UNSET
     ideal: Share | None = None
     attainable: Share | None = None

@@ -139,10 +139,19 @@ class Ledger:
 
     @property
     def ideal(self) -> int:
-        """Tokens that a cache without limit gives: what shared text explains, and at least what was delivered, for the
-        template's own words are shared too. What is contradicted proves nothing."""
-        unexplained = 0 if self.verdict == "contradicted" else max(0, self.reported - self.explained)
-        return self.infinite + unexplained
+        """Tokens that a cache without limit gives: what shared text explains, and at least what was delivered."""
+        return self.infinite + self._unexplained
+
+    @property
+    def known_ideal(self) -> int:
+        """The same of the requests whose engine said what was cached."""
+        return self.explained + self._unexplained
+
+    @property
+    def _unexplained(self) -> int:
+        """Cached tokens that shared text does not explain: the template's own words are shared too. What is
+        contradicted proves nothing."""
+        return 0 if self.verdict == "contradicted" else max(0, self.reported - self.explained)
 
     def row(self) -> dict[str, Any]:
         """As JSON can say it; a rate that is not known is null."""
@@ -155,6 +164,7 @@ class Ledger:
             "sized_requests": self.sized,
             "delivered": _rate(self.reported, self.known_tokens),
             "known_requests": self.known,
+            "known_ideal": _rate(self.known_ideal, self.known_tokens),
             "expected_tokens": self.expected,
             "reported_tokens": self.reported,
             "bins": {name: self.bins[name] for name in BINS},
@@ -179,7 +189,9 @@ class Books:
         for ledger in self._ledgers.values():
             whole = _together(whole, ledger)
         engines = [{"engine": name, **ledger.row()} for name, ledger in self._ledgers.items()]
-        totals = whole.row() | {"ideal": _rate(sum(one.ideal for one in self._ledgers.values()), whole.tokens)}
+        totals = whole.row()
+        totals["ideal"] = _rate(sum(one.ideal for one in self._ledgers.values()), whole.tokens)
+        totals["known_ideal"] = _rate(sum(one.known_ideal for one in self._ledgers.values()), whole.known_tokens)
         del totals["verdict"]
         return {"totals": totals, "engines": engines}
 

@@ -104,7 +104,9 @@ def _rates(totals: dict[str, Any]) -> Iterator[str]:
             if totals.get(name) is not None:
                 yield f"{name} {_percent(totals[name])}{where}"
         if totals.get("delivered") is not None and known < requests:
-            yield f"as engines say of {known:,} of {requests:,} requests"
+            there = totals.get("known_ideal")
+            of = f" (ideal there {_percent(there)})" if there is not None else ""
+            yield f"as engines say of {known:,} of {requests:,} requests{of}"
         if totals.get("delivered") is None:
             yield "delivered unknown: no engine says its cached tokens"
 

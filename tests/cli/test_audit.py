@@ -62,6 +62,7 @@ def test_and_for_people_who_wait(requests, monkeypatch):
     assert re.search(r"saves \d+\.\d prefill seconds an hour \(\d+\.\d % of its prompt tokens\)", result.stdout)
     assert RULES[40:80] not in result.stdout
     assert "10 requests read" in result.stderr
+    assert "no text" not in result.stderr
 
 
 def test_lines_without_a_prompt_are_counted(tmp_path):
@@ -139,6 +140,7 @@ def test_records_of_a_proxy_are_summed(tmp_path):
     path.write_text("\n".join(map(json.dumps, rows)))
     result = run(path)
     assert result.stdout.splitlines()[0] == "ideal 64.0 %, attainable 64.0 %, delivered 64.0 %"
+    assert "records hold no text" in result.stderr
     (engine,) = json.loads(run(path, "--json").stdout)["engines"]
     assert (engine["requests"], engine["bins"]["hit"]) == (1, 64)
 

@@ -131,6 +131,8 @@ def test_every_rate_is_of_the_tokens_of_which_it_is_known(entered):
         whole = sum(one.tokens for one in of)
         assert totals[name] == (round(part / whole, 4) if whole else None)
     assert (totals["sized_requests"], totals["known_requests"]) == (len(sized), len(known))
+    if all(one.reported <= (one.infinite or 0) + 0.1 * one.tokens for one in known):  # nobody is contradicted
+        assert (totals["known_ideal"] or 0) >= (totals["delivered"] or 0)
 
 
 def test_an_engine_that_does_not_say_its_size_takes_nothing_from_what_another_attains():
@@ -140,7 +142,7 @@ def test_an_engine_that_does_not_say_its_size_takes_nothing_from_what_another_at
     books.add("ollama", verdict(full, None))
     assert headline(books.report()) == (
         "ideal 90.0 %, attainable 90.0 % where the cache's size is known, delivered 90.0 %,"
-        " as engines say of 1 of 2 requests"
+        " as engines say of 1 of 2 requests (ideal there 90.0 %)"
     )
 
 
