@@ -18,8 +18,6 @@ NOT_DONE = 501
 """llama.cpp's status for what its model cannot do."""
 ELSEWHERE = range(300, 400)
 """Statuses of answers that are whole, and no work of the engine's: redirects."""
-LEFT_THE_LINE = AdmissionVerdict("queued", "disconnected", mode="enforce")
-"""The verdict of a request that ended in line at the door."""
 
 
 def permit_end(outcome: Outcome, timeline: Timeline, status: int | None) -> str:

@@ -10,10 +10,11 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from functools import partial
 
+from proxy.admission.permit import LEFT_THE_LINE
 from proxy.claims import sift
 from proxy.client import Client, Headers, Watch
 from proxy.clock import Clock
-from proxy.endings import LEFT_THE_LINE, answered, charged, complaint, judge, permit_end, unadmitted
+from proxy.endings import answered, charged, complaint, judge, permit_end, unadmitted
 from proxy.engines.runners import Rivals
 from proxy.errors import ClientGone, EngineFailed, Fault, ProxyError, UpgradeRefused
 from proxy.fleet import Engine, Fleet

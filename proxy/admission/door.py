@@ -13,7 +13,7 @@ from typing import Any
 from proxy.admission.ask import Ask, Behind, ask
 from proxy.admission.hold import Hold, Now
 from proxy.admission.limits import Limits, Weighed
-from proxy.admission.permit import ADMITTED, UNSERVED, Permit, free, spent
+from proxy.admission.permit import ADMITTED, LEFT_THE_LINE, UNSERVED, Permit, free, spent
 from proxy.admission.quota import ratelimit_headers
 from proxy.admission.refusals import Denial
 from proxy.admission.rules import Rule
@@ -160,7 +160,7 @@ class Door:
                 denial = Denial(rule, "queue_timeout_s", rule.queue_timeout_s, 1, slots.wait_ns())
                 raise self._refusal(denial, self._clock.now_ns() - start) from None
         except asyncio.CancelledError:
-            self.limits.note(AdmissionVerdict("queued", "disconnected", mode="enforce"))
+            self.limits.note(LEFT_THE_LINE)
             self._give(waiter, served=False)
             raise
         return Denial(rule, "max_concurrency", slots.limit, 1)

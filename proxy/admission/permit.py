@@ -14,6 +14,9 @@ UNSERVED = ("withdrawn", "rejected")
 ADMITTED = AdmissionVerdict()
 """No rule has anything to say."""
 
+LEFT_THE_LINE = AdmissionVerdict("queued", "disconnected", mode="enforce")
+"""The verdict of a request that ended in line at the door."""
+
 
 class Permit:
     """Leave to be at the engine.
