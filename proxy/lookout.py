@@ -18,6 +18,9 @@ SILENT_S = 2.0
 """Between two looks at an engine that does not answer."""
 STEADY_S = 30.0
 """Between two looks at all: a restart without traffic is seen within this."""
+FIRST = ("/", "/v1/models")
+"""Of an engine that was silent, until it says something. Not one page alone: a gateway may have none at its root, and
+never answer there."""
 
 
 class Lookout:
@@ -76,10 +79,11 @@ async def _look_at(engines: Iterable[Engine]) -> None:
 
 async def look(engine: Engine) -> None:
     """One look: ask, and tell the engine what it is. What it leaves out now is as it was before, for it may be busy.
-    Of one that was silent one answer is waited for before it is asked for more."""
-    answers = {} if engine.answers else await _asked(engine, PROBES[:1], PROBE_S)
+    Of one that was silent an answer is waited for before it is asked for more."""
+    first = () if engine.answers else FIRST
+    answers = await _asked(engine, first, PROBE_S)
     if answers or engine.answers:
-        answers |= await _asked(engine, PROBES[len(answers) :], PROBE_S)
+        answers |= await _asked(engine, [target for target in PROBES if target not in first], PROBE_S)
     late = [target for target in PROBES if target not in answers]
     if late and (answers or engine.answers):
         answers |= await _asked(engine, late, PATIENT_S)

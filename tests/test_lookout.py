@@ -9,13 +9,13 @@ import pytest
 from structlog.testing import capture_logs
 
 from proxy.engines.fingerprint import PROBES
-from proxy.lookout import look
+from proxy.lookout import FIRST, look
 from proxy.records import RequestFacts
 from tests.support.client import simple_request
 from tests.support.clock import START_NS, VirtualLoop, run
 from tests.support.house import House
 from tests.support.pages import DIGEST, Pages, llamacpp, loading, ollama, serving, vllm
-from tests.support.script import NOT_FOUND, OK, Call, Read, Script
+from tests.support.script import NOT_FOUND, OK, Call, Ending, Read, Script
 
 TWO = [{"url": "http://one.test:1", "name": "one"}, {"url": "http://two.test:1", "name": "two"}]
 
@@ -69,7 +69,7 @@ def test_looks_at_a_silent_engine_are_soon_and_leave_the_others_in_peace(configu
     assert looks(pages, 31, nothing, "one.test:1", configured=configured) == [0, 30]
 
 
-def test_a_silent_engine_is_asked_for_one_page_at_a_time() -> None:
+def test_a_silent_engine_is_asked_for_little_until_it_answers() -> None:
     async def main(loop: VirtualLoop) -> list[str]:
         asked: list[str] = []
         house = House(
@@ -79,9 +79,21 @@ def test_a_silent_engine_is_asked_for_one_page_at_a_time() -> None:
         return asked
 
     pages: Pages = {"one.test:1": None}
-    assert run(main) == [PROBES[0]]
+    assert run(main) == [*FIRST]
     pages["one.test:1"] = vllm("a")
     assert {*PROBES} <= {*run(main)}
+
+
+@pytest.mark.parametrize("page", PROBES)
+@pytest.mark.parametrize("how", ["stall", "reset", "refuse"])
+def test_an_engine_that_is_silent_at_one_page_is_found(page: str, how: Ending) -> None:
+    async def main(loop: VirtualLoop) -> bool | None:
+        pages: Pages = {"one.test:1": {**vllm("a"), page: Script(ending=how)}}
+        house = House(loop, OK, looks=serving(pages), upstream=TWO[:1])
+        await house.app.lookout.look_at_all()
+        return house.app.fleet.engines[0].answers
+
+    assert run(main)
 
 
 def test_looks_become_seldom_when_the_engine_is_back() -> None:
