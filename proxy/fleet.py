@@ -16,7 +16,7 @@ from proxy.config import Upstream
 from proxy.engines.fingerprint import LOADS, Answers, Fingerprint
 from proxy.engines.inflight import InFlight
 from proxy.engines.runners import Runners
-from proxy.errors import ConnectTimeout, EngineFailed, EngineUnreachable, ProxyError, UnknownModel
+from proxy.errors import ConnectTimeout, EngineFailed, EngineTimeout, EngineUnreachable, ProxyError, UnknownModel
 from proxy.headers import Pair
 from proxy.names import Listed, serves, takes
 from proxy.parts import Audit, Desk, Door
@@ -46,9 +46,10 @@ CacheShape = tuple[int | None, int | None]
 class Engine:
     """One engine and all that is known of it between requests."""
 
-    # State: its parts; whether it answers, and whether it was gone since it last did; what the last look found
-    # (`fingerprint`, its cache's shape, when it began), in which `epoch`; what it said of itself since it was last
-    # silent (`pages`); the digests of models whose weights are known; whether it bears a splice.
+    # State: its parts; whether it answers, whether it was gone since it last did, and whether the last look-up took too
+    # long and no more; what the last look found (`fingerprint`, its cache's shape, when it began), in which `epoch`;
+    # what it said of itself since it was last silent (`pages`); the digests of models whose weights are known; whether
+    # it bears a splice.
     def __init__(
         self,
         upstream: Upstream,
@@ -77,7 +78,7 @@ class Engine:
         self.answers: bool | None = None
         self.complaint = ""
         """Why a look-up had no answer, the last time."""
-        self._gone = False
+        self._gone = self._late = False
         self.bears_splice = True
         self.on_trouble: Callable[[], None] = lambda: None
         self.on_change: Callable[[Engine], None] = lambda engine: None
@@ -143,10 +144,12 @@ class Engine:
         if self.key is not None:
             key = [(b"authorization", b"Bearer " + self.key.encode())]
         try:
-            return await self.relay.fetch(self.url, target, timeout_s, key, body)
+            answer = await self.relay.fetch(self.url, target, timeout_s, key, body)
         except ProxyError as error:
-            self.complaint = str(error)
+            self.complaint, self._late = str(error), isinstance(error, ConnectTimeout | EngineTimeout)
             return None
+        self._late = False
+        return answer
 
     @property
     def cache_shape(self) -> CacheShape:
@@ -164,7 +167,7 @@ class Engine:
         if fingerprint.answers:
             self._gone = self._gone and (began_s is None or began_s != self._began_s)  # else it was out of reach
             self._found(fingerprint, shape, began_s)
-        self._heard(answers=fingerprint.answers)
+        self._heard(answers=fingerprint.answers, gone=not self._late)
 
     def _found(self, fingerprint: Fingerprint, shape: CacheShape | None, began_s: float | None) -> None:
         if self.upstream.kind != "auto":
@@ -187,7 +190,7 @@ class Engine:
 
     def _heard(self, *, answers: bool, gone: bool = True) -> None:
         """It answers, or does not. One that was gone, and is back, was started anew: in its cache there is nothing.
-        `gone`: whether not to answer means that; of a connection that takes too long the network may be the reason."""
+        `gone`: whether not to answer means that; what takes too long may be the network, or a process that is busy."""
         if answers and self._gone:
             self._anew()
         self.answers, self._gone = answers, not answers and (gone or self._gone)

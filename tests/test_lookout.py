@@ -96,6 +96,21 @@ def test_an_engine_that_is_silent_at_one_page_is_found(page: str, how: Ending) -
     assert run(main)
 
 
+@pytest.mark.parametrize(("how", "epochs"), [("refuse", 2), ("reset", 2), ("stall", 1), ("unroutable", 1)])
+def test_an_engine_that_is_out_of_reach_for_a_while_is_the_same_process(how: Ending, epochs: int) -> None:
+    async def main(loop: VirtualLoop) -> int:
+        pages: Pages = {"one.test:1": llamacpp("a")}
+        house = House(loop, OK, looks=lambda call: serving(pages)(call), upstream=TWO[:1])
+        (engine,) = house.app.fleet.engines
+        for site in (llamacpp("a"), dict.fromkeys(PROBES, Script(ending=how)), llamacpp("a")):
+            pages["one.test:1"] = site
+            await house.app.lookout.look_at_all()
+            assert engine.answers is (site == llamacpp("a"))
+        return engine.epoch
+
+    assert run(main) == epochs
+
+
 def test_looks_become_seldom_when_the_engine_is_back() -> None:
     pages: Pages = {**BOTH, "two.test:1": None}
 
