@@ -142,7 +142,11 @@ class SqliteExporter:
         except UNFIT as error:
             self._trouble.begins(type(error).__name__)
             connection.rollback()
-            self._trouble.lost += _insert_singly(connection, INSERT, self._rows)
+            count = len(self._rows)
+            try:
+                _insert_singly(connection, INSERT, self._rows)
+            finally:
+                self._trouble.lost += count - len(self._rows)
             _insert_singly(connection, INSERT_MEAN, self._means)
 
     def _retain(self, connection: sqlite3.Connection) -> None:
@@ -186,15 +190,13 @@ def to_row(record: RequestRecord) -> Row:
     )
 
 
-def _insert_singly(connection: sqlite3.Connection, insert: str, rows: deque[Row]) -> int:
-    """Drops the rows that do not fit. How many."""
-    count = len(rows)
+def _insert_singly(connection: sqlite3.Connection, insert: str, rows: deque[Row]) -> None:
+    """Drops the rows that do not fit."""
     for row in tuple(rows):
         try:
             connection.execute(insert, row)
         except UNFIT:
             rows.remove(row)
-    return count - len(rows)
 
 
 def _open(path: Path) -> sqlite3.Connection:

@@ -219,6 +219,26 @@ def test_a_row_that_no_file_can_take_is_lost_alone(
     exporter.close()
 
 
+def test_a_row_that_no_file_can_take_is_counted_though_others_must_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite, "BUSY_MS", 1)
+    path = tmp_path / "s.db"
+    exporter = SqliteExporter(path)
+    exporter.export(record("a"))
+    exporter.tick(0)
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    for one in (record("bad", status=2**63), record("b")):
+        exporter.export(one)
+    exporter.tick(1)
+    assert (exporter.lost, exporter.unwritten) == (1, 1)
+    other.execute("ROLLBACK")
+    other.close()
+    exporter.close()
+    assert (rows(path), exporter.lost) == (["a", "b"], 1)
+
+
 def test_a_mean_that_no_file_can_take_is_dropped_alone(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
     exporter = SqliteExporter(path)
