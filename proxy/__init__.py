@@ -25,8 +25,8 @@ behind it families, each of which uses, in its own line, itself alone: families 
     files       assembling loading memory policy
     shells      client counting guard head idle interpreter line pulse reading relay transport | exporters
     office      | office
-    life        auditing editing endings exchange fleet household lookout parting parts passing rooms servertiming
-                together
+    life        auditing editing endings engine exchange fleet household lookout parting parts passing rooms
+                servertiming together
     root        app
     commands    | cli
     start       __main__
@@ -36,7 +36,7 @@ Libraries, and the only places that name them. What stands nowhere here is the s
     aiohappyeyeballs    transport
     click               cli
     httptools           cli line
-    httpx               app fleet office.main relay together transport
+    httpx               app engine office.main relay together transport
     msgspec             assembling cli config exporters memory office policy tokens wire
     prometheus_client   exporters.prometheus
     rich                cli

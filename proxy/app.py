@@ -24,9 +24,10 @@ from proxy.client import Client, Receive, Scope, Send
 from proxy.clock import Clock
 from proxy.config import Settings
 from proxy.counting import Desks
+from proxy.engine import Engine
 from proxy.errors import Draining
 from proxy.exchange import Exchange
-from proxy.fleet import Engine, Fleet
+from proxy.fleet import Fleet
 from proxy.household import Household
 from proxy.lookout import Lookout, look
 from proxy.memory import keep, recall, spell

@@ -12,9 +12,9 @@ from concurrent.futures import Executor
 from pathlib import Path
 
 from proxy.config import Prefixes
+from proxy.engine import Engine
 from proxy.events import Said
 from proxy.flaws import ConfigError, Flaw
-from proxy.fleet import Engine
 from proxy.plain import fault
 from proxy.prefixes.audit import Audit
 from proxy.prefixes.caches import Blocks, Cache, cache_of

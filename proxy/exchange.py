@@ -15,9 +15,10 @@ from proxy.claims import sift
 from proxy.client import Client, Headers, Watch
 from proxy.clock import Clock
 from proxy.endings import answered, charged, complaint, judge, permit_end, unadmitted
+from proxy.engine import Engine
 from proxy.engines.runners import Rivals
 from proxy.errors import ClientGone, EngineFailed, Fault, ProxyError, UpgradeRefused
-from proxy.fleet import Engine, Fleet
+from proxy.fleet import Fleet
 from proxy.guard import Guard
 from proxy.parts import Permit
 from proxy.passing import Passing

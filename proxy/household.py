@@ -10,8 +10,8 @@ from proxy.auditing import Auditing
 from proxy.client import Client, Headers
 from proxy.config import Settings, Timeouts
 from proxy.editing import Editing, askings
+from proxy.engine import Engine
 from proxy.errors import BadRequest, ProxyError
-from proxy.fleet import Engine
 from proxy.parting import Parting
 from proxy.parts import Permit
 from proxy.reading import Reading

@@ -5,9 +5,10 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
+from proxy.engine import CacheShape, Engine, Fetched
 from proxy.engines.fingerprint import PROBES, answering, identify, own_options, told, weights
 from proxy.engines.gauges import BEGAN, CACHE, picked, read
-from proxy.fleet import CacheShape, Engine, Fetched, Fleet
+from proxy.fleet import Fleet
 
 PROBE_S = 2.0
 """How long one look-up may take, of an engine that may be gone."""
@@ -87,8 +88,7 @@ async def look(engine: Engine) -> None:
     late = [target for target in PROBES if target not in answers]
     if late and (answers or engine.answers):
         answers |= await _asked(engine, late, PATIENT_S)
-    engine.pages = {**engine.pages, **told(answers)} if answering(answers) else {}
-    found = replace(identify({**answers, **engine.pages}), answers=answering(answers))
+    found = replace(identify(engine.recall(answers)), answers=answering(answers))
     engine.seen(found, *(await _told_by_metrics(engine) if found.kind == "vllm" else ((None, None), None)))
     for model in engine.unweighed():
         shown = await engine.fetch("/api/show", PROBE_S, body=json.dumps({"model": model}).encode())

@@ -9,10 +9,10 @@ from proxy.attribution.ladder import attribute
 from proxy.attribution.ollama import counts_fresh_only
 from proxy.auditing import LONG, Auditing
 from proxy.endings import unread
+from proxy.engine import Engine
 from proxy.engines.fingerprint import resident
 from proxy.engines.runners import Rivals
 from proxy.events import Said
-from proxy.fleet import Engine
 from proxy.messages import Message, PromptSeen
 from proxy.parts import Audit
 from proxy.records import COLD_LOAD_NS, Finished, Inferred, Outcome, PrefixVerdict, RequestFacts

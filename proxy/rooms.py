@@ -6,10 +6,10 @@ from typing import NamedTuple, Protocol
 
 from proxy.client import Client, Headers
 from proxy.config import Timeouts
+from proxy.engine import Engine
 from proxy.engines.runners import Rivals
 from proxy.errors import ProxyError
 from proxy.events import Said
-from proxy.fleet import Engine
 from proxy.parts import Permit
 from proxy.records import Finished, RequestFacts
 from proxy.relay import Answer, Body

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 import httpx
 
 from proxy.config import Upstream
+from proxy.engine import Engine, Sent
 from proxy.engines.lists import merge
 from proxy.errors import EngineUnreachable
-from proxy.fleet import Engine, Sent
 from proxy.headers import KEYS, REQUEST_ID, Pair
 from proxy.relay import Answer, Body
 

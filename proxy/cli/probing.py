@@ -17,7 +17,7 @@ from proxy.attribution.ladder import attribute
 from proxy.cli import UNREACHABLE, USAGE
 from proxy.cli.strangers import modelless, silence
 from proxy.clock import Clock
-from proxy.fleet import Engine
+from proxy.engine import Engine
 from proxy.messages import Message
 from proxy.records import Finished, Outcome
 

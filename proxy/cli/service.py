@@ -21,8 +21,8 @@ from proxy.cli.footing import claim, near, ourselves, unclaimed
 from proxy.cli.listener import Listener
 from proxy.clock import SystemClock
 from proxy.config import Settings, Upstream, masked
+from proxy.engine import Engine
 from proxy.flaws import ConfigError
-from proxy.fleet import Engine
 from proxy.grammar import split_address
 from proxy.messages import EngineAddress, Hello, Pulse
 from proxy.office.channel import Sender

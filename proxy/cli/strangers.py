@@ -1,7 +1,7 @@
 """What stands where an engine was looked for, and why it cannot be asked: one sentence that says what to do."""
 
+from proxy.engine import Engine
 from proxy.errors import ProxyError
-from proxy.fleet import Engine
 from proxy.lookout import PROBE_S
 
 OURS = b"phasegate"
