@@ -12,8 +12,6 @@ from tests.support.clock import VirtualLoop, run
 from tests.support.house import House
 from tests.support.script import OK, Script
 
-THREE = [{"url": f"http://{name}.test:1", "name": name} for name in ("one", "two", "three")]
-
 
 def alone(loop: VirtualLoop, script: Script = OK, **upstream: Any) -> tuple[House, Engine]:
     house = House(loop, script, looks=lambda call: script, upstream=[{"url": "http://one.test:1", **upstream}])
@@ -98,7 +96,7 @@ def test_an_exchange_tells_whether_its_engine_answers() -> None:
     async def main(loop: VirtualLoop) -> list[str]:
         troubles: list[str] = []
         script = Script(ending="refuse")
-        house = House(loop, lambda call: script, upstream=THREE[:1])
+        house = House(loop, lambda call: script, upstream=[{"url": "http://one.test:1", "name": "one"}])
         (engine,) = house.app.fleet.engines
         engine.on_trouble = lambda: troubles.append(engine.name)
         await house.ask(simple_request(b"{}"))

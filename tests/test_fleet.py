@@ -19,7 +19,6 @@ from tests.support.script import OK, Call, Script
 T = TypeVar("T")
 
 THREE = [{"url": f"http://{name}.test:1", "name": name} for name in ("one", "two", "three")]
-CHAT = RequestFacts("openai", "chat", "inference")
 
 
 def asking(model: str | None, kind: str = "chat") -> RequestFacts:
