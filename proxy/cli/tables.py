@@ -25,7 +25,7 @@ VERDICTS = {
     "agree": "",
     "apart": "over 5 %",
     "few": "over 5 %, of few requests",
-    "other_traffic": "over 5 %, of other requests too",
+    "other_traffic": "over 5 %, not of the same requests",
     "small": "over 5 %, under 5 ms",
     "unknown": "",
 }

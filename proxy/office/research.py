@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager
 from statistics import median
 from typing import Any
 
+from proxy.attribution.ollama import counts_fresh_only
 from proxy.clock import Clock
 from proxy.exporters.contract import SECOND_NS, fresh_tokens
 from proxy.exporters.exporter import InMemory
@@ -70,11 +71,11 @@ class Research(InMemory):
         """How fast its engine read this prompt."""
         finished, rate = record.finished, record.breakdown.prefill_rate
         if rate and (fresh_tokens(finished.usage, finished.report) or 0) >= LONG:
-            self._rates[finished.engine].append(rate)
+            self._rates[finished.engine].append(rate * _ours(finished))
 
     @property
     def rates(self) -> dict[str, float]:
-        """Fresh tokens a second of each engine, usually; one that never said is absent."""
+        """Fresh tokens a second of each engine, usually, in tokens of ours; one that never said is absent."""
         return {engine: median(rates) for engine, rates in self._rates.items()}
 
     async def run(self, clock: Clock, guarding: Callable[[str], AbstractContextManager[None]]) -> None:
@@ -91,6 +92,14 @@ class Research(InMemory):
         """Files what waits, and searches one family."""
         self._search.step()
         self.report = self._search.report(rates)
+
+
+def _ours(finished: Finished) -> float:
+    """Tokens of ours to one of the engine's: the search counts in ours, the engine says its speed in its own."""
+    count, usage = finished.counted, finished.usage
+    if count is None or usage is None or not usage.prompt_tokens or counts_fresh_only(finished.evidence):
+        return 1.0
+    return count.text_tokens / usage.prompt_tokens or 1.0
 
 
 class _Vocabulary:

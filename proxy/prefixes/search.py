@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from proxy.prefixes.breakers.cost import cost
+from proxy.prefixes.breakers.cost import cost, dearest
 from proxy.prefixes.breakers.documents import Document, latest
 from proxy.prefixes.breakers.families import OTHER, Families, Family, Sketch
 from proxy.prefixes.breakers.finder import LEAST_REQUESTS, Breaker, Finder
@@ -180,7 +180,7 @@ class Search:
             "block": self._chains.block,
             "families": [_family(one) for one in filed[:MOST]] + _rest(filed[MOST:]),
             "curve": self._points(),
-            "breakers": sorted(found, key=lambda one: -one["tokens_saved"]),
+            "breakers": dearest(found),
         }
 
     @property

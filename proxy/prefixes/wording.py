@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from proxy.plain import printable
-from proxy.prefixes.breakers.cost import HOUR_S
+from proxy.prefixes.breakers.cost import HOUR_S, dearest
 from proxy.prefixes.breakers.finder import LEAST_REQUESTS, LEAST_TOKENS
 from proxy.prefixes.ledger import BINS
 
@@ -64,7 +64,7 @@ def headline(report: dict[str, Any], prefill_rate: float | None = None) -> str:
     if report["totals"].get("requests") == 0:
         return "no prompts yet"
     breakers = report.get("breakers", [])
-    worst = max(breakers, key=lambda one: int(one["tokens_saved"]), default=None)
+    worst = next(iter(dearest(breakers)), None)
     said = ", ".join(_rates(report["totals"]))
     if worst is None:
         return said + (f"; {_silence(report)}" if "breakers" in report else "")

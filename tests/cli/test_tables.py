@@ -79,7 +79,7 @@ def test_findings_are_named() -> None:
         (
             Total(sum_s=60, count=60),
             Total(sum_s=60, count=30),
-            "1,000.0 60 2,000.0 30 +100.0 % over 5 %, of other requests too",
+            "1,000.0 60 2,000.0 30 +100.0 % over 5 %, not of the same requests",
         ),
         (Total(sum_s=0.1, count=100), Total(sum_s=0.2, count=100), "1.0 100 2.0 100 +100.0 % over 5 %, under 5 ms"),
         (Total(sum_s=3, count=30), NOTHING, "100.0 30 - 0 -"),

@@ -10,7 +10,18 @@ from proxy.messages import PromptSeen
 from proxy.office.office import Office
 from proxy.office.research import LONG, NAMED, REST_S, Research
 from proxy.prefixes.search import A_MINUTE
-from proxy.records import Finished, Message, Part, PhaseBreakdown, PrefixVerdict, Prompt, RequestRecord, Usage
+from proxy.records import (
+    Evidence,
+    Finished,
+    Message,
+    Part,
+    PhaseBreakdown,
+    PrefixVerdict,
+    Prompt,
+    RequestRecord,
+    TokenCount,
+    Usage,
+)
 from tests.support.clock import VirtualLoop, run
 from tests.support.records import breakdown, finished, timeline
 
@@ -46,6 +57,17 @@ def test_what_breaks_the_cache_is_found_and_none_of_the_text_is_shown():
 def told(rate: float | None, fresh: int = 1_000, engine: str = "e"):
     said = finished(engine=engine, usage=Usage(fresh + 16, 4, 16), report=None)
     return RequestRecord(said, PhaseBreakdown((), prefill_rate=rate))
+
+
+def test_an_engines_speed_is_told_in_tokens_of_ours():
+    ours = TokenCount(1_600, "calibrated", 1_500, 1_700, 1_016)
+    twice = told(100.0, fresh=2_016)  # the engine's tokens are half as long
+    found = Research(b"k" * 16, capture_text=False)
+    found.export(replace(twice, finished=twice.finished._replace(counted=ours)))
+    assert found.rates == {"e": 50.0}
+    fresh_only = twice.finished._replace(counted=ours, evidence=Evidence("ollama", "0.3.0"))
+    found.export(replace(twice, finished=fresh_only._replace(engine="o")))
+    assert found.rates["o"] == 100.0
 
 
 def test_what_breaks_the_cache_costs_seconds_by_the_engines_usual_speed():

@@ -1,5 +1,6 @@
 """What a breaker cost: in the time that was observed, and an hour at that pace."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from proxy.prefixes.breakers.finder import Breaker
@@ -9,9 +10,17 @@ LEAST_S = 1.0
 """Prompts that all came within less (or have no time at all) tell nothing of time."""
 
 
+def dearest(breakers: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The dearest first: by time, where that is known of all, for engines differ in speed; else by tokens."""
+    told = list(breakers)
+    timed = all(one.get("seconds_observed") is not None for one in told)
+    return sorted(told, key=lambda one: -float(one["seconds_observed" if timed else "tokens_saved"]))
+
+
 def cost(breaker: Breaker, observed_s: float, sampled: float = 1.0, rate: float | None = None) -> dict[str, Any]:
     """As JSON can say it; nothing of less than LEAST_S. `sampled`: the part of the prompts of that time that was looked
-    at, over 0. `rate`: prompt tokens that the engine reads a second, where known; then it is told in seconds too."""
+    at, over 0. `rate`: prompt tokens that the engine reads a second, in ours as the others, where known; then it is
+    told in seconds too."""
     if observed_s < LEAST_S:
         return {}
     tokens = breaker.tokens_saved / sampled

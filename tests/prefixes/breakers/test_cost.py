@@ -1,6 +1,6 @@
 import pytest
 
-from proxy.prefixes.breakers.cost import HOUR_S, LEAST_S, cost
+from proxy.prefixes.breakers.cost import HOUR_S, LEAST_S, cost, dearest
 from proxy.prefixes.breakers.finder import Breaker
 
 BREAKER = Breaker("timestamp", "move", ("1", "2", "3"), 0, "system", 38, 9, 50, 900, 0.25, 0.7, ("dd:dd",))
@@ -30,3 +30,12 @@ def test_what_was_not_looked_at_costs_as_much_as_what_was():
 @pytest.mark.parametrize("observed_s", [0.0, LEAST_S - 0.1, -5.0, float("-inf")])
 def test_a_moment_tells_nothing_of_time(observed_s):
     assert cost(BREAKER, observed_s) == {}
+
+
+@pytest.mark.parametrize(("seconds", "first"), [((0.4, 6.1), "slow"), ((0.4, None), "fast"), ((None, None), "fast")])
+def test_the_dearest_is_told_by_time_where_that_is_known_of_all(seconds, first):
+    fast, slow = (
+        {"kind": kind, "tokens_saved": tokens, "seconds_observed": took}
+        for kind, tokens, took in zip(("fast", "slow"), (900, 300), seconds, strict=True)
+    )
+    assert dearest([slow, fast])[0]["kind"] == first
