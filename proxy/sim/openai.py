@@ -58,9 +58,10 @@ def messages_of(said: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def prompt_of(said: dict[str, Any]) -> tuple[int, ...]:
-    """Token ids of a chat: the rendered template, tools first."""
-    tools = [("tools", json.dumps(tool)) for tool in said.get("tools") or []]
-    return encode(render([*tools, *messages_of(said)]))
+    """Token ids of a chat: the rendered template, tools behind a system message, else first, as most templates do."""
+    tools, messages = [("tools", json.dumps(tool)) for tool in said.get("tools") or []], messages_of(said)
+    lead = [message for message in messages[:1] if message[0] == "system"]
+    return encode(render([*lead, *tools, *messages[len(lead) :]]))
 
 
 def prompts_of(said: dict[str, Any]) -> tuple[tuple[int, ...], ...]:
