@@ -263,7 +263,8 @@ class Settings(Section, frozen=True):
     body_limit_bytes: int = 64 * 1024 * 1024
     """Largest JSON body of an inference request, which is buffered; other bodies stream through without a limit."""
     event_limit_bytes: int = 4 * 1024 * 1024
-    """Largest event that is read along; of a larger one only a body's two ends are read."""
+    """Largest event that is read along; of a larger one, and of a body over 1 MB that is no stream, only a body's two
+    ends are read."""
     ask_usage: bool = True
     """Ask for usage in streams that tell it only on demand, and take the added event out."""
     ask_meta_info: bool = False
@@ -273,7 +274,8 @@ class Settings(Section, frozen=True):
     scrape_s: float = 5.0
     """Seconds between two looks at an engine's own metrics; 0: never."""
     state: str = ""
-    """File that keeps budgets and what counting has learnt over a restart; empty: they start anew."""
+    """File that keeps budgets and what counting has learnt over a restart, written every 30 s and at the end; empty:
+    they start anew."""
     upstream: tuple[Upstream, ...] = ()
     """The engines; none: looked for on this machine."""
     limit: tuple[Limit, ...] = ()

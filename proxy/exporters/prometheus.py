@@ -44,11 +44,12 @@ class Exposition:
         lost: Callable[[], Mapping[str, int]],
         failures: Mapping[str, int],
         inside: Says = silent,
+        waiting: Callable[[], Mapping[str, int]] = dict,
         registry: CollectorRegistry | None = None,
     ) -> None:
         self._registry = CollectorRegistry() if registry is None else registry
         self._registry.register(SeriesCollector(series))
-        self._registry.register(StateCollector(pulse, lost, failures))
+        self._registry.register(StateCollector(pulse, lost, failures, waiting))
         self._registry.register(EngineCollector(pulse, inside))
 
     def render(self, accept: str = "") -> tuple[bytes, str]:
@@ -80,9 +81,14 @@ class StateCollector(Collector):
     """Shows the state of the data process, as of its last pulse, and what was lost on the way."""
 
     def __init__(
-        self, pulse: Callable[[], Pulse], lost: Callable[[], Mapping[str, int]], failures: Mapping[str, int]
+        self,
+        pulse: Callable[[], Pulse],
+        lost: Callable[[], Mapping[str, int]],
+        failures: Mapping[str, int],
+        waiting: Callable[[], Mapping[str, int]],
     ) -> None:
         self._pulse = pulse
+        self._waiting = waiting
         self._lost = lost
         self._failures = failures
 
@@ -101,6 +107,10 @@ class StateCollector(Collector):
             for engine in pulse.engines:
                 family.add_metric((engine.name,), read(engine))
             yield family
+        waiting = GaugeMetricFamily(f"{PREFIX}records_waiting", "Records that wait to be written.", labels=("by",))
+        for name, count in self._waiting().items():
+            waiting.add_metric((name,), count)
+        yield waiting
         malformed = CounterMetricFamily(f"{PREFIX}malformed_requests", "HTTP too broken to be an exchange.")
         malformed.add_metric((), pulse.malformed)
         yield malformed

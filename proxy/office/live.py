@@ -47,8 +47,6 @@ FLUSH_S = 0.5
 """For the last lines when the office ends: a terminal that runs has shown them in a hundredth of it."""
 REFUSALS = frozenset({Outcome.SHED, Outcome.REFUSED, Outcome.QUEUE_TIMEOUT})
 """Ends at the door."""
-FAILURES = frozenset({Outcome.ENGINE_UNREACHABLE, Outcome.ENGINE_TIMEOUT, Outcome.ENGINE_STALLED, Outcome.PROXY_ERROR})
-"""Ends for which the proxy has words of its own."""
 BROKEN = frozenset({Outcome.CLIENT_GONE, Outcome.TRUNCATED, Outcome.ENGINE_STALLED, Outcome.ENGINE_ERROR})
 """Ends of an answer that had begun: its tokens are those that were seen."""
 WHY_CHARS = 100
@@ -112,10 +110,12 @@ def line(record: RequestRecord, *, named: bool = False) -> str:
 def _refusal(finished: Finished) -> str:
     """What the door refused by, and whose request it was; else what went wrong, where the outcome does not say it."""
     verdict, tenant = finished.admission, finished.tenant
-    if finished.outcome not in REFUSALS and finished.outcome not in FAILURES:
+    if finished.outcome is Outcome.CLIENT_GONE:
         return ""
-    said = (verdict.rule, verdict.reason, f"tenant={tenant}" if tenant else None)
-    why = f": {printable(finished.error, WHY_CHARS)}" if finished.error and verdict.rule is None else ""
+    named = (verdict.rule, verdict.reason, f"tenant={tenant}" if tenant else None)
+    said = named if finished.outcome in REFUSALS else ()
+    why = (finished.error or "").removeprefix(f"engine error {finished.status}").removeprefix(": ")
+    why = f": {printable(why, WHY_CHARS)}" if why and verdict.rule is None else ""
     return "".join(f" {_safe(word)}" for word in said if word) + why
 
 

@@ -89,7 +89,7 @@ class _Desk:
         self._relay = Relay(Wire(trust(hello.engines)))
         store = store_of(hello)
         self._scraper = Scraper(fetcher(hello.engines, self._relay), nowhere if store is None else store.keep)
-        self._books = BooksExporter()
+        self._books, self._since_s = BooksExporter(), clock.wall_s()
         self._research = Research(hello.audit_key, hello.capture_text)
         beside: dict[str, Exporter] = {"scrape": self._scraper, "books": self._books, "research": self._research}
         self._office, self._exposition = build(hello, self._series, store, beside, self._scraper.inside, former)
@@ -145,7 +145,7 @@ class _Desk:
         panels: dict[str, app.Panel] = {
             "findings": lambda: trends(self._office.records()),
             "admission": lambda: json.loads(self._office.pulse.admission),
-            "prefixes": lambda: {**self._books.report(), **self._research.report},
+            "prefixes": lambda: {"since": self._since_s, **self._books.report(), **self._research.report},
         }
         sources = app.Sources(
             office=self._office,
@@ -204,7 +204,7 @@ def build(
     if hello.live:
         exporters["live"] = LiveExporter(Outlet.of(sys.stdout, missing), lambda: len(office.pulse.engines) > 1)
     office = Office(attribute, exporters, pulsed=series.pulse, former=former)
-    return office, Exposition(series, lambda: office.pulse, office.lost, office.failures, inside)
+    return office, Exposition(series, lambda: office.pulse, office.lost, office.failures, inside, office.waiting)
 
 
 def fetcher(engines: Iterable[EngineAddress], relay: Relay) -> Fetch:

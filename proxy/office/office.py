@@ -102,8 +102,12 @@ class Office:
 
     def owed(self) -> dict[str, int]:
         """Records that each exporter has lost, or would lose were the office killed now."""
-        waiting = {name: len(self._room) + exporter.unwritten for name, exporter in self._exporters.items()}
-        return {name: self._former.get(name, 0) + self._exporters[name].lost + left for name, left in waiting.items()}
+        waiting = self.waiting().items()
+        return {name: self._former.get(name, 0) + self._exporters[name].lost + left for name, left in waiting}
+
+    def waiting(self) -> dict[str, int]:
+        """Records that each exporter has yet to get, or to write."""
+        return {name: len(self._room) + exporter.unwritten for name, exporter in self._exporters.items()}
 
     def _publish(self, settled: list[Finished]) -> None:
         for finished in settled:

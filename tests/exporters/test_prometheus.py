@@ -29,7 +29,8 @@ ENGINE = EngineState(name="ollama", answers=True, in_flight=2, queued=1)
 def exposition(series: Series, pulse: Pulse | None = None, inside: Inside | None = None) -> Exposition:
     seen = pulse or Pulse(at_s=1.0, in_flight=3, engines=(ENGINE,), malformed=4, memory_bytes=5)
     said = inside or Inside()
-    return Exposition(series, lambda: seen, lambda: {"channel": 6, "records": 0}, {"live": 7}, lambda engine: said)
+    lost, waiting = {"channel": 6, "records": 0}, {"records": 8}
+    return Exposition(series, lambda: seen, lambda: lost, {"live": 7}, lambda engine: said, lambda: waiting)
 
 
 def samples(text: str) -> dict[tuple[str, tuple[str, ...]], float]:
@@ -59,6 +60,7 @@ def test_the_state_of_the_data_process_is_shown() -> None:
     assert seen["phasegate_engine_queued", ("ollama",)] == 1
     assert seen["phasegate_malformed_requests_total", ()] == 4
     assert seen["phasegate_records_lost_total", ("channel",)] == 6
+    assert seen["phasegate_records_waiting", ("records",)] == 8
     assert seen["phasegate_exporter_failures_total", ("live",)] == 7
 
 

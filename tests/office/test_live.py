@@ -75,6 +75,8 @@ def test_an_exchange_that_failed_says_how_and_how_long_it_took() -> None:
         (Outcome.ENGINE_UNREACHABLE, 502, "cannot reach the engine at e:1: refused", "unreachable 502: cannot reach "),
         (Outcome.ENGINE_UNREACHABLE, 502, None, "engine_unreachable 502"),
         (Outcome.ENGINE_REJECTED, 400, "engine error 400", "engine_rejected 400"),
+        (Outcome.ENGINE_REJECTED, 404, "engine error 404: not_found", "engine_rejected 404: not_found"),
+        (Outcome.ENGINE_ERROR, 200, "error event in the stream", "engine_error 200: error event in the stream"),
         (Outcome.CLIENT_GONE, None, "the client left", "client_gone"),
         (Outcome.REFUSED, 400, "two\nlines", "refused 400: twolines"),
         (Outcome.PROXY_ERROR, 500, "x" * 500, "proxy_error 500: " + "x" * 80),

@@ -208,6 +208,7 @@ def test_another_greeting_changes_the_settings_that_are_shown(tmp_path: Path) ->
 
 async def found(client: httpx.AsyncClient) -> str:
     """The name of the one family, once the office has searched."""
+    assert 0 < (await client.get("/api/prefixes")).json()["since"] <= SystemClock().wall_s()
     while not (families := (await client.get("/api/prefixes")).json()["families"]):  # noqa: ASYNC110  # as in `until`
         await asyncio.sleep(0.05)
     return str(families[0]["family"])
