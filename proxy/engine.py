@@ -101,7 +101,7 @@ class Engine:
 
     def known(self, model: str) -> str:
         """The model that a client calls so, in a name that is the same for all spellings."""
-        served = self.listed.behind(model) if self.kind in ANY_NAME else ()
+        served = self.served(model)
         return self.listed.spelt(model) if not served else served[0] if len(served) == 1 else OTHERS
 
     def windows(self, model: str | None) -> tuple[int | None, int | None]:

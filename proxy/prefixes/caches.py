@@ -16,7 +16,7 @@ BLOCK = 16
 
 GRAIN = 8
 """Tokens that are followed as one where an engine reuses each by itself (SGLang): a key for each would hold the loop
-for 10 ms at every step of a long prompt."""
+at every step of a long prompt."""
 
 MODELS = 64
 """Models whose slots are kept in each of two generations: clients name them, and llama.cpp serves one by any name."""

@@ -28,8 +28,8 @@ LONGEST = 131_072
 """Tokens of a prompt that are followed; 128k is the largest common context window, and what llm-d's router follows."""
 
 KEPT_STEPS = 10_000_000
-"""Bytes of messages' steps kept in each of two generations: 300 conversations of 50 messages with 20,000 tokens. Of the
-shortest messages they are 25,000, and the loop is held for 3 ms when so many are let go of."""
+"""Bytes of messages' steps kept in each of two generations: 300 conversations of 50 messages with 20,000 tokens. No
+more, for a generation is let go of at once."""
 
 KEPT_TEXTS = 28_000_000
 """Bytes of segments' tokens kept in each of two generations, for each size of blocks in use: of the same conversations,

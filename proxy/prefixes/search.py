@@ -33,8 +33,8 @@ MEMORY = 32_000_000
 """Characters of prompts kept."""
 
 KEPT = 96
-"""Prompts kept of a family, the latest: a search of them takes some tenths of a second, and up to ten seconds where
-little but figures or marks stands in them."""
+"""Prompts kept of a family, the latest: a search of them takes a moment, and seconds where little but figures or
+marks stands in them."""
 
 SIZES = tuple(1_024 << octave for octave in range(11))
 """Points of the curve in blocks: 16k tokens to 16 million, each twice the one before."""
@@ -98,7 +98,7 @@ class Search:
 
     def offer(self, id: str, at_s: float, engine: str, model: str, prompt: Prompt, answer: str | None) -> str | None:
         """A prompt, in order of arrival, with what the engine wrote. The name of its family; None: it was not taken. A
-        millisecond; ten to forty for a new head of `LONGEST_HEAD` characters, the shorter its words the more."""
+        new head of `LONGEST_HEAD` characters takes longest, the shorter its words the more."""
         self._offered += 1
         self._span_s = min(self._span_s[0], at_s), max(self._span_s[1], at_s)
         if int(at_s // 60) != self._minute:

@@ -32,8 +32,8 @@ SAVED_TOKENS = 262_144
 models, and not the number of prompts."""
 
 SAVED = 512
-"""Prompts followed there, the latest: each is held against every prompt that comes, at 0.2 us. So of prompts of less
-than 512 tokens llama.cpp may have more."""
+"""Prompts followed there, the latest: each is held against every prompt that comes. So of prompts of less than 512
+tokens llama.cpp may have more."""
 
 
 class Leading(NamedTuple):

@@ -137,7 +137,7 @@ def skip(text: bytes, at: int) -> int:
 def _string_end(text: bytes, at: int) -> int:
     """Offset after the string that begins at `at`."""
     end = text.find(b'"', at + 1)
-    if end > 0 and text[end - 1] != _ESCAPE:  # the first quote is the string's own: 100 KB take 1 us, not 200
+    if end > 0 and text[end - 1] != _ESCAPE:  # the first quote is the string's own: the usual one
         return end + 1
     found = _STRING.match(text, at)
     if found is None:

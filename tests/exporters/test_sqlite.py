@@ -31,6 +31,15 @@ def mean(until_s: float = AT_S, engine: str = "e") -> Stretch:
     return Stretch(engine=engine, name="ttft", since_s=until_s - 60, until_s=until_s, theirs=theirs, ours=ours)
 
 
+def begun(tmp_path: Path) -> tuple[Path, SqliteExporter]:
+    """A store in which one record stands, `first`."""
+    path = tmp_path / "s.db"
+    exporter = SqliteExporter(path)
+    exporter.export(record("first"))
+    exporter.tick(0)
+    return path, exporter
+
+
 def test_a_request_is_a_row_after_a_tick(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     exporter = SqliteExporter(path)
@@ -122,10 +131,7 @@ def test_both_bounds_hold_however_many_records_come(
 
 def test_a_locked_file_is_waited_for_and_nothing_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sqlite, "BUSY_MS", 1)
-    path = tmp_path / "s.db"
-    exporter = SqliteExporter(path)
-    exporter.export(record("a"))
-    exporter.tick(0)
+    path, exporter = begun(tmp_path)
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     exporter.export(record("b"))
@@ -134,7 +140,7 @@ def test_a_locked_file_is_waited_for_and_nothing_is_lost(tmp_path: Path, monkeyp
     other.close()
     exporter.tick(0)
     exporter.close()
-    assert (rows(path), exporter.lost) == (["a", "b"], 0)
+    assert (rows(path), exporter.lost) == (["first", "b"], 0)
 
 
 @pytest.mark.parametrize("kind", ["no folder", "no database", "a folder", "too new"])
@@ -168,10 +174,7 @@ def test_a_full_disk_loses_records_counted_and_spares_what_is_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sqlite, "WAITING", 50)
-    path = tmp_path / "s.db"
-    exporter = SqliteExporter(path)
-    exporter.export(record("first"))
-    exporter.tick(0)
+    path, exporter = begun(tmp_path)
     opened = sqlite._open
 
     def small(path: Path) -> sqlite3.Connection:
@@ -223,10 +226,7 @@ def test_a_row_that_no_file_can_take_is_counted_though_others_must_wait(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sqlite, "BUSY_MS", 1)
-    path = tmp_path / "s.db"
-    exporter = SqliteExporter(path)
-    exporter.export(record("a"))
-    exporter.tick(0)
+    path, exporter = begun(tmp_path)
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     for one in (record("bad", status=2**63), record("b")):
@@ -236,7 +236,7 @@ def test_a_row_that_no_file_can_take_is_counted_though_others_must_wait(
     other.execute("ROLLBACK")
     other.close()
     exporter.close()
-    assert (rows(path), exporter.lost) == (["a", "b"], 1)
+    assert (rows(path), exporter.lost) == (["first", "b"], 1)
 
 
 def test_a_mean_that_no_file_can_take_is_dropped_alone(tmp_path: Path) -> None:
