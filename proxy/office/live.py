@@ -112,10 +112,10 @@ def _refusal(finished: Finished) -> str:
     verdict, tenant = finished.admission, finished.tenant
     if finished.outcome is Outcome.CLIENT_GONE:
         return ""
-    named = (verdict.rule, verdict.reason, f"tenant={tenant}" if tenant else None)
-    said = named if finished.outcome in REFUSALS else ()
+    refused = finished.outcome in REFUSALS
+    said = (verdict.rule, verdict.reason, f"tenant={tenant}" if tenant else None) if refused else ()
     why = (finished.error or "").removeprefix(f"engine error {finished.status}").removeprefix(": ")
-    why = f": {printable(why, WHY_CHARS)}" if why and verdict.rule is None else ""
+    why = f": {printable(why, WHY_CHARS)}" if why and not (refused and verdict.rule) else ""
     return "".join(f" {_safe(word)}" for word in said if word) + why
 
 

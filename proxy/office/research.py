@@ -71,7 +71,8 @@ class Research(InMemory):
         """How fast its engine read this prompt."""
         finished, rate = record.finished, record.breakdown.prefill_rate
         if rate and (fresh_tokens(finished.usage, finished.report) or 0) >= LONG:
-            self._rates[finished.engine].append(rate * _ours(finished))
+            cut = "context_truncated" in record.findings
+            self._rates[finished.engine].append(rate if cut else rate * _ours(finished))
 
     @property
     def rates(self) -> dict[str, float]:
@@ -95,11 +96,12 @@ class Research(InMemory):
 
 
 def _ours(finished: Finished) -> float:
-    """Tokens of ours to one of the engine's: the search counts in ours, the engine says its speed in its own."""
+    """Tokens of ours to one of the engine's: the search counts in ours, the engine says its speed in its own. Of a
+    prompt that is not all text nobody knows."""
     count, usage = finished.counted, finished.usage
     if count is None or usage is None or not usage.prompt_tokens or counts_fresh_only(finished.evidence):
         return 1.0
-    return count.text_tokens / usage.prompt_tokens or 1.0
+    return 1.0 if count.images or count.unknown_parts else count.text_tokens / usage.prompt_tokens or 1.0
 
 
 class _Vocabulary:

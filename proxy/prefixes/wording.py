@@ -182,7 +182,7 @@ def _cost(breaker: dict[str, Any], prefill_rate: float | None, *, briefly: bool 
     observed_s, part = breaker.get("observed_s"), breaker.get("share_saved")
     if breaker.get("tokens_per_hour") is None:
         said = _much(breaker, "saved", prefill_rate)
-    elif observed_s is None or observed_s >= HOUR_S:
+    elif observed_s is None or observed_s >= HOUR_S or breaker.get("tokens_observed") is None:
         said = _much(breaker, "per_hour", prefill_rate) + " an hour"
     else:
         said = f"{_much(breaker, 'observed', prefill_rate)} in the {observed_s:,.0f} s observed"

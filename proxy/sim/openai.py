@@ -59,9 +59,13 @@ def messages_of(said: dict[str, Any]) -> list[tuple[str, str]]:
 
 def prompt_of(said: dict[str, Any]) -> tuple[int, ...]:
     """Token ids of a chat: the rendered template, tools behind a system message, else first, as most templates do."""
-    tools, messages = [("tools", json.dumps(tool)) for tool in said.get("tools") or []], messages_of(said)
+    tools, messages = [("tools", json.dumps(tool)) for tool in _listed(said.get("tools"))], messages_of(said)
     lead = [message for message in messages[:1] if message[0] == "system"]
     return encode(render([*lead, *tools, *messages[len(lead) :]]))
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def prompts_of(said: dict[str, Any]) -> tuple[tuple[int, ...], ...]:
@@ -77,7 +81,8 @@ def prompts_of(said: dict[str, Any]) -> tuple[tuple[int, ...], ...]:
 def read(kind: str, said: dict[str, Any], id: str, window: int) -> Ask:
     """What a chat or completion request asks for; raises `Rejected`."""
     prompts = (prompt_of(said),) if kind == "chat" else prompts_of(said)
-    options = said.get("stream_options") or {}
+    options = said.get("stream_options")
+    options = options if isinstance(options, dict) else {}
     limit = count_of(said.get("max_completion_tokens")) or count_of(said.get("max_tokens"))
     longest = max(map(len, prompts))
     if longest + (limit or 1) > window:

@@ -91,6 +91,12 @@ def test_what_went_wrong_is_said_where_the_outcome_does_not_say_it(
     assert (": " in text) is (": " in end)
 
 
+def test_what_went_wrong_is_said_of_one_that_had_waited_for_a_rule_too() -> None:
+    waited = AdmissionVerdict("queued", "concurrency", "engine.slots", "enforce", 5)
+    text = said((), None, outcome=Outcome.ENGINE_UNREACHABLE, status=502, error="refused", usage=None, admission=waited)
+    assert text.endswith("engine_unreachable 502: refused")
+
+
 def test_tokens_that_were_seen_before_an_answer_broke_off_are_told() -> None:
     broken = timeline(token_events=23)
     assert "~9+~23 tok" in said(

@@ -68,6 +68,14 @@ def test_an_engines_speed_is_told_in_tokens_of_ours():
     fresh_only = twice.finished._replace(counted=ours, evidence=Evidence("ollama", "0.3.0"))
     found.export(replace(twice, finished=fresh_only._replace(engine="o")))
     assert found.rates["o"] == 100.0
+    for engine, count, findings in (
+        ("seen", ours._replace(images=1), ()),
+        ("unknown", ours._replace(unknown_parts=1), ()),
+        ("cut", ours, ("context_truncated",)),
+    ):
+        odd = twice.finished._replace(counted=count, engine=engine)
+        found.export(replace(twice, finished=odd, findings=findings))
+        assert found.rates[engine] == 100.0
 
 
 def test_what_breaks_the_cache_costs_seconds_by_the_engines_usual_speed():

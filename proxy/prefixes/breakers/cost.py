@@ -11,10 +11,12 @@ LEAST_S = 1.0
 
 
 def dearest(breakers: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The dearest first: by time, where that is known of all, for engines differ in speed; else by tokens."""
+    """The dearest first: by the hour, for each family is observed for a time of its own, and in time, for engines
+    differ in speed; by tokens, where one of them does not say that."""
     told = list(breakers)
-    timed = all(one.get("seconds_observed") is not None for one in told)
-    return sorted(told, key=lambda one: -float(one["seconds_observed" if timed else "tokens_saved"]))
+    units = (unit for unit in ("seconds_per_hour", "tokens_per_hour") if all(one.get(unit) is not None for one in told))
+    unit = next(units, "tokens_saved")
+    return sorted(told, key=lambda one: (-float(one[unit]), -int(one["tokens_saved"])))
 
 
 def cost(breaker: Breaker, observed_s: float, sampled: float = 1.0, rate: float | None = None) -> dict[str, Any]:

@@ -32,10 +32,19 @@ def test_a_moment_tells_nothing_of_time(observed_s):
     assert cost(BREAKER, observed_s) == {}
 
 
-@pytest.mark.parametrize(("seconds", "first"), [((0.4, 6.1), "slow"), ((0.4, None), "fast"), ((None, None), "fast")])
-def test_the_dearest_is_told_by_time_where_that_is_known_of_all(seconds, first):
+@pytest.mark.parametrize(
+    ("seconds", "tokens", "first"),
+    [
+        ((0.4, 6.1), (9, 9), "slow"),
+        ((0.4, None), (9, 8), "fast"),
+        ((None, None), (8, 9), "slow"),
+        ((None, None), (None, 9), "fast"),
+        ((0.0, 0.0), (9, 9), "fast"),
+    ],
+)
+def test_the_dearest_is_told_by_the_hour_and_in_time_where_that_is_known_of_all(seconds, tokens, first):
     fast, slow = (
-        {"kind": kind, "tokens_saved": tokens, "seconds_observed": took}
-        for kind, tokens, took in zip(("fast", "slow"), (900, 300), seconds, strict=True)
+        {"kind": kind, "tokens_saved": saved, "seconds_per_hour": took, "tokens_per_hour": pace}
+        for kind, saved, took, pace in zip(("fast", "slow"), (900, 300), seconds, tokens, strict=True)
     )
     assert dearest([slow, fast])[0]["kind"] == first
