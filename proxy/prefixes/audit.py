@@ -16,8 +16,9 @@ from proxy.prefixes.canon import Segment, render
 from proxy.prefixes.chains import LONGEST, Chain, Generations, root_of
 from proxy.prefixes.inferred import PrefillTimes
 from proxy.prefixes.ledger import TEMPLATE, Sight, split
+from proxy.prefixes.made import made
 from proxy.prefixes.reading import Reading
-from proxy.prefixes.scale import SAME, Scale
+from proxy.prefixes.scale import SAME, Belief, Scale
 from proxy.prefixes.texts import Texts
 from proxy.records import COLD_LOAD_NS, Inferred, PrefixVerdict, Prompt, RequestFacts, Usage
 
@@ -29,6 +30,9 @@ ONE_LOAD_S = COLD_LOAD_NS / 1e9
 
 UNSEEN = Sight(0, 0, 0, 0, 0, 0)
 """Of a prompt that was not looked up yet."""
+
+KNOWN = Belief()
+"""Of prompts in the engine's own tokens, and of several, nothing is learnt."""
 
 NEAR = 8
 """Tokens by which we miss where prompts part, besides what blocks hide: other vocabularies cut frames otherwise."""
@@ -179,7 +183,7 @@ class Audit:
         chains = tuple(self._chains(root, prompt, segments))
         reading = Reading(id, model, root, prompt, segments, chains, UNSEEN, PrefixVerdict(self._cache.block, 0))
         self._number = reading.number = self._number + 1
-        reading.line = self._scale(model).line(reading.shape)
+        reading.belief = self._scale(model).of(reading.shape)
         self._spell(reading, ids)
         reading.sight = self._sight(reading)
         sight = self._scaled(reading, reading.sight, None, reading.exact)
@@ -229,21 +233,28 @@ class Audit:
         """What was seen, in the engine's tokens. What it took beyond what we saw shared was there, if it can be its
         template's words; and where it took a little less, it is we who are wrong."""
         if whole is not None and not reading.prompt.ids and len(reading.chains) == 1 and not reading.pictured:
-            scale, shape = self._scale(reading.model), reading.shape
-            scale.learn(shape, reading.rendered, whole)
-            reading.line = scale.line(shape)
+            read = made(reading.chains[0].odd, reading.rendered)
+            reading.belief = self._scale(reading.model).learn(reading.shape, read, whole)
         sight = self._scaled(reading, reading.sight, whole, reading.exact)
-        block, grain = self._cache.block, self._cache.grain
         if reported is None:
             return sight
-        explained = not reading.exact and -block - NEAR < reported - sight.infinite < TEMPLATE + grain
-        if reported > sight.infinite and reading.sight.infinite >= LONGEST // grain * grain:
-            explained = True  # all of it was there that is followed
+        block, grain = self._cache.block, self._cache.grain
+        ours = self._is_ours(reading, sight.infinite - reported)
         found = [
-            reported if explained or 0 < reported - seen <= grain - block else seen
+            reported if ours or 0 < reported - seen <= grain - block else seen
             for seen in (sight.resident, sight.infinite)
         ]
         return sight._replace(resident=found[0], infinite=found[1])
+
+    def _is_ours(self, reading: Reading, missed: int) -> bool:
+        """Whether it is our fault that the engine took so many tokens fewer than we saw shared; or more, below zero."""
+        shared, grain = reading.sight.infinite, self._cache.grain
+        if missed < 0 and shared >= LONGEST // grain * grain:
+            return True  # all of it was there that is followed
+        if reading.exact or missed <= -TEMPLATE - grain:
+            return False
+        near = self._cache.block + NEAR
+        return missed < near or missed < near + reading.unsure(shared)
 
     def _scale(self, model: str) -> Scale:
         return self._scales.of(hash(model), Scale)
@@ -251,24 +262,27 @@ class Audit:
     def _scaled(self, reading: Reading, sight: Sight, whole: int | None, exact: bool) -> Sight:
         """What was seen, in the engine's tokens: `whole` in all, or about so many as they were of others. `exact`: it
         was seen in these."""
-        ours, block = sight.tokens, self._cache.block
-        line = SAME if exact or len(reading.chains) > 1 else reading.line
+        ours, block, odd = sight.tokens, self._cache.block, reading.chains[0].odd
+        read = made(odd, ours)
+        belief = KNOWN if exact or len(reading.chains) > 1 else reading.belief
+        line = belief.line
         if whole is None:
-            whole = line.whole(ours)
-        elif not reading.pictured:
-            line = line.through(ours, whole)
+            whole = line.whole(read)
+        elif belief is reading.belief and not reading.pictured:
+            line = belief.through(read, whole)
         if whole == ours and line == SAME:
             return sight
-        slope, template = line.slope, whole - line.slope * ours
+        text = line.text(read)
+        template = whole - text
         usable = max(0, whole - len(reading.chains)) // block * block
         opening = reading.opening if template > 0 else 0
 
         def scaled(count: int) -> int:
-            theirs = slope * count + (template if count >= opening else 0)
+            theirs = line.text(made(odd, count)) + (template if count >= opening else 0)
             return max(0, min(usable, round(theirs / block) * block))
 
         cached = (scaled(sight.resident), scaled(sight.infinite), scaled(sight.elsewhere))
-        return Sight(whole, usable, *cached, round(sight.repeated * slope))
+        return Sight(whole, usable, *cached, round(sight.repeated * text / max(1, ours)))
 
 
 def _stated(reading: Reading, usage: Usage | None) -> tuple[int | None, int | None]:

@@ -20,6 +20,7 @@ from struct import iter_unpack
 from typing import Generic, NamedTuple, TypeVar
 
 from proxy.prefixes.canon import LINE, Encode, Segment
+from proxy.prefixes.made import Made, Odd, shares
 
 TOKEN = 4
 """Bytes a token takes while it waits in a block."""
@@ -35,8 +36,8 @@ KEPT_TEXTS = 28_000_000
 """Bytes of segments' tokens kept in each of two generations, for each size of blocks in use: of the same conversations,
 all of whose texts are asked for with each of their prompts. What is not there is tokenised again."""
 
-STEP, TEXT = 350, 130
-"""Bytes that a step and the tokens of a text take besides what is in them."""
+STEP, TEXT, ODD = 350, 130, 170
+"""Bytes that a step, the tokens of a text and what is odd in one take besides what is in them."""
 
 V = TypeVar("V")
 
@@ -96,6 +97,8 @@ class Chain(NamedTuple):
     """The tokens after the last full block, packed."""
     sizes: Sequence[int] = ()
     """Tokens of each segment."""
+    odd: Sequence[Odd] = ()
+    """Its texts that are not all plain."""
 
     def whole(self, block: int) -> int:
         """Tokens in blocks that a cache can give at most, those beyond `LONGEST` with them."""
@@ -114,11 +117,12 @@ class _Step:
     tokens: int
     sizes: Sequence[int]
     tail: bytes
+    odd: Sequence[Odd]
 
     @property
     def size_bytes(self) -> int:
         """That it takes in memory, about."""
-        return STEP + 8 * (len(self.keys) + len(self.sizes)) + len(self.tail)
+        return STEP + 8 * (len(self.keys) + len(self.sizes)) + len(self.tail) + ODD * len(self.odd)
 
 
 def root_of(secret: bytes, *parts: str) -> int:
@@ -183,6 +187,8 @@ class Chains:
         """The chain of a rendered prompt."""
         keys: list[int] = []
         sizes: list[int] = []
+        odd: list[Odd] = []
+        before = Made(0.0)
         parent, path, tokens, tail = root, root, 0, b""
         for message in messages(segments):
             path = hash((path, message))
@@ -193,10 +199,13 @@ class Chains:
             if step.keys:
                 keys += step.keys
                 parent = keys[-1]
+            for one in step.odd:
+                odd.append(one._replace(begin=tokens + one.begin, before=before))
+                before = Made(0.0, before.digits + one.digits, before.foreign + one.foreign)
             tokens += step.tokens
             sizes += step.sizes
             tail = step.tail
-        return Chain(keys, tokens, tail, sizes)
+        return Chain(keys, tokens, tail, sizes, odd)
 
     def of_ids(self, root: int, ids: Sequence[int]) -> Chain:
         """The chain of a prompt whose exact tokens are known."""
@@ -221,7 +230,7 @@ class Chains:
         sizes = [len(data) // TOKEN for data in packed]
         data = tail + b"".join(packed)[: max(0, room) * TOKEN]
         keys = blocks(parent, data, self._size)
-        return _Step(keys, sum(sizes), sizes, data[len(keys) * self._size :])
+        return _Step(keys, sum(sizes), sizes, data[len(keys) * self._size :], _odd(message, sizes))
 
     def _tokens(self, text: str) -> bytes:
         name = hash(text)
@@ -230,3 +239,14 @@ class Chains:
             data = pack(self._encode(text))
             self._packed.put(name, data)
         return data
+
+
+def _odd(message: Sequence[Segment], sizes: Sequence[int]) -> list[Odd]:
+    found, begin = [], 0
+    for segment, size in zip(message, sizes, strict=True):
+        if segment.role and not segment.marker:
+            digits, foreign = shares(segment.text)
+            if digits or foreign:
+                found.append(Odd(begin, size, digits * size, foreign * size))
+        begin += size
+    return found

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from proxy.prefixes.canon import IMAGE, MARKERS, Segment
 from proxy.prefixes.chains import Chain
 from proxy.prefixes.ledger import Sight
-from proxy.prefixes.scale import MOST, READ, SAME, Line, shape
+from proxy.prefixes.made import made
+from proxy.prefixes.scale import MOST, READ, Belief, shape
 from proxy.prefixes.shadow import Added, Taken
 from proxy.records import PrefixVerdict, Prompt
 
@@ -37,7 +38,7 @@ class Reading:
     """Unlike that of any other one of its engine, from 1."""
     kinds: frozenset[str] = COUNTED
     """Of its parts, as far as anybody has looked (`look_closer`)."""
-    line: Line = SAME
+    belief: Belief = field(default_factory=Belief)
     """From our tokens to the engine's, as far as others like it have told."""
     slot: Taken | None = None
     begun: bool = False
@@ -103,7 +104,12 @@ class Reading:
     @property
     def added(self) -> Added:
         """What the template adds, and where."""
-        return Added(self.opening, max(0, round(self.line.template)))
+        return Added(self.opening, max(0, round(self.belief.line.template)))
+
+    def unsure(self, count: int) -> float:
+        """Tokens of the engine by which so many of ours may be off."""
+        odd = self.chains[0].odd
+        return self.belief.unsure(made(odd, count), made(odd, self.rendered))
 
     def read_in(self, whole: int) -> bool:
         """Whether the engine, which says so many tokens, can have read this prompt, and nothing else: of one that it

@@ -206,7 +206,7 @@ def test_of_short_chats_every_token_is_in_one_bin_and_no_part_is_more_than_the_w
     _, long = ask(audit, "x", ("system", "s" * 500), ("user", "Hi"))
     first, again = ask(audit, "y", ("system", "s" * 500), ("user", "Ho"))
     assert (long.tokens, again.tokens) == (531, 531)
-    assert abs(first.tokens - 531) <= 5
+    assert abs(first.tokens - 531) <= 0.03 * 531
     assert again.infinite == again.reported == 517
     assert abs(again.expected - 517) <= 1
 

@@ -3,7 +3,7 @@ import pytest
 from proxy.prefixes.canon import render
 from proxy.prefixes.ledger import Sight
 from proxy.prefixes.reading import Reading
-from proxy.prefixes.scale import Line
+from proxy.prefixes.scale import Belief, Line
 from proxy.prefixes.shadow import Added
 from proxy.prefixes.texts import Texts
 from proxy.records import Message, Part, PrefixVerdict, Prompt
@@ -33,7 +33,7 @@ DRAWN = Prompt(messages=(Message("user", (Part("text", "see"), Part("image", "a"
 
 def test_a_template_adds_its_words_behind_what_opens_the_first_message():
     asked = reading(SAID)
-    asked.line = Line(1.0, 22.3)
+    asked.belief = Belief(Line(22.3, 1.0, 1.0, 1.0))
     assert (asked.tokens, asked.shape, asked.added) == (24, "chat", Added(len("_user\n"), 22))
     assert asked.added.to(5) == 5
     assert asked.added.to(6) == 28
