@@ -21,7 +21,8 @@ BINS = ("hit", "compulsory", "structural", "capacity", "other_replica", "text_br
 """Every bin, in the order of the record."""
 
 ENOUGH = 10
-"""Requests that could have reused whole blocks and reused none; fewer may be an engine that has just started."""
+"""Requests that could have reused whole blocks and reused none: fewer may be an engine that has just started. Requests
+that contradict: of fewer it may be we who have, in front of an engine whose cache is warm."""
 
 SUMS = (
     *("requests", "infinite", "sized", "sized_tokens", "attainable"),
@@ -128,14 +129,15 @@ class Ledger:
 
     @property
     def verdict(self) -> str:
-        """The engine's cache in one word: `unknown`, `no_effect`, `contradicted` or `healthy`. By the rules of the
-        findings, over all that was entered; a finding is made over the latest records, or over the engine's counters.
+        """The engine's cache in one word, over all that was entered. `no_effect`, `contradicted`: by the rules of the
+        findings, which are made over the latest records, or over the engine's counters. `healthy`: it gave of what
+        prompts share. `unknown`: nothing was shared that it could have given, or too little was seen.
         """
-        if not self.known:
-            return "unknown"
         if without_effect(self.promising, self.reported):
             return "no_effect"
-        return "contradicted" if contradicted(self.reported, self.explained, self.known_tokens) else "healthy"
+        if contradicted(self.reported, self.explained, self.known_tokens):
+            return "contradicted" if self.known >= ENOUGH else "unknown"
+        return "healthy" if self.reported and self.explained else "unknown"
 
     @property
     def ideal(self) -> int:

@@ -99,7 +99,8 @@ def test_hits_that_no_shared_prompt_explains(
 @pytest.mark.parametrize("hits", range(0, 400, 20))
 def test_counters_and_answers_contradict_an_engine_by_one_rule(hits: int) -> None:
     books = Ledger()
-    books.add(PrefixVerdict(16, 2_000, 0, infinite=100, bins=(("compulsory", 2_000),), reported=hits))
+    for _ in range(10):
+        books.add(PrefixVerdict(16, 200, 0, infinite=10, bins=(("compulsory", 200),), reported=hits // 10))
     by_counters = cache_contradicted(cached(0, 0, 0, 0), cached(2_000, hits, 2_000, 100 - TEMPLATE))
     assert by_counters is (books.verdict == "contradicted")
 

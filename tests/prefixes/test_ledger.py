@@ -65,14 +65,23 @@ HALF = Sight(100, 96, 48, 48, 0, 0)
 @pytest.mark.parametrize(
     ("rows", "expected"),
     [
+        ([], "unknown"),
         ([(HALF, None)], "unknown"),
-        ([(HALF, 0)] * 9, "healthy"),
+        ([(Sight(100, 96, 0, 0, 0, 0), 0)] * 50, "unknown"),
+        ([(Sight(20, 16, 0, 0, 0, 0), 1)] * 50, "unknown"),
+        ([(HALF, 0)] * 9, "unknown"),
         ([(HALF, 0)] * 10, "no_effect"),
         ([*[(HALF, 0)] * 10, (Sight(20, 16, 0, 0, 0, 0), 16)], "healthy"),
-        ([(HALF, 48)] * 8, "healthy"),
-        ([(Sight(1_000, 992, 0, 0, 0, 0), 320)] * 8, "contradicted"),
+        ([(HALF, 48)], "healthy"),
+        ([(HALF, 48), *[(Sight(100, 96, 0, 0, 0, 0), 0)] * 50], "healthy"),
+        ([(Sight(100, 96, 0, 0, 0, 0), 96), *[(Sight(100, 96, 96, 96, 0, 0), 96)] * 8], "unknown"),
+        ([(Sight(100, 96, 0, 0, 0, 0), 96), *[(Sight(100, 96, 96, 96, 0, 0), 96)] * 9], "healthy"),
+        ([(Sight(1_000, 992, 0, 0, 0, 0), 320)] * 10, "contradicted"),
     ],
-    ids=["silent", "too-few", "without-effect", "one-reused", "healthy", "contradicted"],
+    ids=[
+        *("no-request", "silent", "nothing-shared", "nothing-shared-and-yet-reused", "too-few", "without-effect"),
+        *("one-reused", "healthy", "healthy-among-others", "warm-before-us", "warm-before-us-and-seen", "contradicted"),
+    ],
 )
 def test_an_engine_gets_its_verdict(rows, expected):
     assert ledger(*rows).verdict == expected
@@ -89,7 +98,7 @@ def test_the_ideal_of_engines_that_say_and_that_do_not_is_of_both():
 
 
 def test_an_engine_that_is_contradicted_raises_no_ideal():
-    counted = ledger(*[(Sight(1_000, 992, 16, 16, 0, 0), 320)] * 8).row()
+    counted = ledger(*[(Sight(1_000, 992, 16, 16, 0, 0), 320)] * 10).row()
     assert (counted["verdict"], counted["ideal"], counted["delivered"]) == ("contradicted", 0.016, 0.32)
 
 
@@ -148,7 +157,7 @@ def test_an_engine_that_does_not_say_its_size_takes_nothing_from_what_another_at
 
 def test_the_ideal_of_all_is_the_sum_of_what_each_engine_proves():
     books = Books()
-    for _ in range(8):
+    for _ in range(10):
         books.add("template", verdict(Sight(100, 96, 40, 40, 0, 0), 44))
         books.add("small", verdict(Sight(100, 96, 80, 80, 0, 0), 0))
         books.add("contradicted", verdict(Sight(100, 96, 0, 0, 0, 0), 12))
