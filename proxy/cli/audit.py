@@ -20,6 +20,7 @@ from proxy.cli.saying import stop, tell
 from proxy.cli.sieve import Sieve
 from proxy.exporters.reader import Unreadable, Wanted, lines
 from proxy.plain import fault, json_text, paragraph, printable, without_user
+from proxy.prefixes.alike import Alike
 from proxy.prefixes.canon import Encode
 from proxy.prefixes.ledger import Books
 from proxy.prefixes.offline import Offline, Trace
@@ -137,7 +138,7 @@ def _trace(path: Path, block: int, capacities: tuple[int, ...]) -> dict[str, Any
 
 def _file(path: Path, block: int, capacities: tuple[int, ...]) -> dict[str, Any]:
     audit = Offline(_encoder(), block, capacities, secrets.token_bytes(16))
-    books, families = Books(), _Families()
+    books, families = Books(), Alike()
     audited = records = skipped = 0
     sieve = Sieve(path, "requests", PROGRESS)
     for line in _rows(sieve, path, sources.line):
@@ -145,9 +146,10 @@ def _file(path: Path, block: int, capacities: tuple[int, ...]) -> dict[str, Any]
             skipped += not _take(audit, line)
             continue
         records += 1
-        if _settled(books, line):
+        if (verdict := _settled(line)) is not None:
             audited += 1
-            families.add(line)
+            books.add(line.engine, verdict)
+            families.add(line.engine, line.model, verdict)
     _account(path, sieve, skipped)
     if records and not audited:
         tell(f"phasegate: {path}: no prompt of these {records:,} records was audited (prefixes.audit)")
@@ -167,53 +169,27 @@ def _account(path: Path, sieve: Sieve, skipped: int) -> None:
         tell(f"{skipped:,} of {sieve.read:,} lines hold no prompt")
 
 
-class _Families:
-    """The families that a running proxy named in its records. State: one row each."""
-
-    def __init__(self) -> None:
-        self._rows: dict[str, dict[str, Any]] = {}
-
-    def add(self, line: sources.Line) -> None:
-        """One record whose prompt was audited; without a name it is of no family that is known."""
-        prefix = line.prefix
-        if prefix is None or (name := prefix.family) is None:
-            return
-        reuse = prefix.infinite or 0
-        about = {"family": name, "engine": line.engine, "model": line.model}
-        sums = {"requests": 0, "prompt_tokens": 0, "reuse": 0, "hit_requests": 0}
-        row = self._rows.setdefault(name, {**about, **sums})
-        row["requests"] += 1
-        row["prompt_tokens"] += sum(prefix.bins.values())
-        row["reuse"] += reuse
-        row["hit_requests"] += reuse > 0
-
-    def rows(self) -> list[dict[str, Any]]:
-        """As `/api/prefixes` has them, of the records alone."""
-        return list(self._rows.values())
-
-
 def _encoder() -> Encode:
     """Text to tokens, in pieces of bounded work: a file may hold anything."""
     encode = load(ENCODING).encode_ordinary
     return lambda text: [token for piece in pieces(text) for token in encode(piece)]
 
 
-def _settled(books: Books, line: sources.Line) -> bool:
-    """One record into the books, as a running proxy enters it; whether its prompt was audited."""
+def _settled(line: sources.Line) -> PrefixVerdict | None:
+    """What became of a record's prompt, as a running proxy enters it; None: it was not audited."""
     prefix = line.prefix
     if prefix is None or not prefix.bins or line.tokens.prompt is None:
-        return False
-    verdict = PrefixVerdict(
+        return None
+    return PrefixVerdict(
         block=1,
         tokens=sum(prefix.bins.values()),
         expected=prefix.expected,
         attainable=prefix.attainable,
         infinite=prefix.infinite,
         bins=tuple(prefix.bins.items()),
+        family=prefix.family,
         reported=prefix.reported,
     )
-    books.add(line.engine, verdict)
-    return True
 
 
 def _take(audit: Offline, line: sources.Line) -> bool:

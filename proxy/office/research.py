@@ -49,8 +49,8 @@ class Research(InMemory):
         self._search = Search(_Vocabulary(), secret, capture_text=capture_text)
         self._names: OrderedDict[Arrival, str] = OrderedDict()
         self._rates: defaultdict[str, deque[float]] = defaultdict(lambda: deque(maxlen=LATEST))
-        self.report: dict[str, Any] = {"offered": 0, "sampled": 0, "families": [], "breakers": []}
-        """What was found so far, as `/api/prefixes` shows it."""
+        self.report: dict[str, Any] = {"offered": 0, "sampled": 0, "breakers": []}
+        """What was found so far, as `/api/prefixes` shows it beside the books."""
 
     def take(self, seen: PromptSeen) -> None:
         """A sampled prompt; its record comes next."""

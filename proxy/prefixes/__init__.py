@@ -9,6 +9,7 @@
     caches    the shadows of the kinds of engines, behind one protocol
     spelt     vLLM's cache in the engine's own tokens, where it says them
     ledger    every prompt token in exactly one bin; the books of all engines
+    alike     the sums of families, as records name them
     inferred  cached tokens from prefill time, where the engine does not say
     audit     the joint of the data process: predict, dispatched, ended
     curve     what caches of other sizes would have given, in one pass

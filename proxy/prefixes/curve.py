@@ -141,20 +141,17 @@ class Curve:
         """One key in so many is followed; 1: the figures are exact, to the width of a bucket."""
         return self._every
 
-    def add(self, keys: Sequence[int], usable: int, held: Iterable[int]) -> int:
-        """Count a request: the blocks it looks up, how many it can use, and the blocks kept after it. Returns how many
-        of them a cache without a limit would have given, about."""
+    def add(self, keys: Sequence[int], usable: int, held: Iterable[int]) -> None:
+        """Count a request: the blocks it looks up, how many it can use, and the blocks kept after it."""
         every = self._every
         followed = [key for key in keys if key % every == 0]
         asked = sum(1 for key in keys[:usable] if key % every == 0)
         self._blocks += len(keys)
-        reached = reach(self._stack, followed, asked)
-        for distance in reached:
+        for distance in reach(self._stack, followed, asked):
             self._hits[_bucket(distance * every)] += every
         self._stack.touch(reversed([key for key in held if key % every == 0]))
         if len(self._stack) > self._exact:
             self._thin()
-        return min(usable, len(reached) * every)
 
     def rate(self, size: int) -> float:
         """The share of full blocks that a cache of this many blocks would have given."""

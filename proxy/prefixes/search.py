@@ -45,9 +45,6 @@ AT_ONCE = 1_000_000
 STRAYS = 8
 """Pools of small families of which is told what was found, the latest: each salt that a client sends makes one."""
 
-MOST = 40
-"""Families in the report, the largest; the rest is one line."""
-
 
 @dataclass(slots=True)
 class Filed:
@@ -158,13 +155,12 @@ class Search:
         return self._stray[family.root]
 
     def report(self, prefill_rates: Mapping[str, float] | None = None) -> dict[str, Any]:
-        """Families and breakers, as JSON can say them; no text of a prompt.
+        """Breakers and the curve, in tokens of ours, as JSON can say them; no text of a prompt.
 
         `prefill_rates`: fresh tokens a second of each engine, where known; then costs are told in seconds too.
         """
         rates = prefill_rates or {}
-        filed = sorted(self._filed.values(), key=lambda one: -one.family.tokens)
-        searched = (*filed, *self._stray.values())
+        searched = (*self._filed.values(), *self._stray.values())
         found = [
             {
                 **_place(one),
@@ -177,8 +173,6 @@ class Search:
         return {
             "offered": self._offered,
             "sampled": self._taken,
-            "block": self._chains.block,
-            "families": [_family(one) for one in filed[:MOST]] + _rest(filed[MOST:]),
             "curve": self._points(),
             "breakers": dearest(found),
         }
@@ -188,15 +182,10 @@ class Search:
         """The part of all prompts that is in the sample."""
         return self._taken / self._offered
 
-    def _count(self, engine: str, document: Document, family: Family) -> None:
-        block = self._chains.block
+    def _count(self, engine: str, document: Document) -> None:
         chain = self._chains.chain(document.root, document.segments)
         whole = self._chains.extend(document.root, chain, document.answer or "")
-        hits = self._curves.setdefault(engine, Curve()).add(chain.keys, chain.usable(block), whole.keys)
-        family.requests += 1
-        family.tokens += chain.tokens
-        family.hits += hits * block
-        family.shared += hits > 0
+        self._curves.setdefault(engine, Curve()).add(chain.keys, chain.usable(self._chains.block), whole.keys)
 
     def _points(self) -> list[dict[str, Any]]:
         """What caches of these sizes would give each engine, in tokens."""
@@ -214,7 +203,8 @@ class Search:
         if filed is None:
             filed = self._filed[family.name] = Filed(family, offered.engine, offered.model)
         self._filed.move_to_end(family.name)
-        self._count(offered.engine, document, filed.family)
+        self._count(offered.engine, document)
+        filed.family.requests += 1
         if len(filed.documents) == KEPT:
             self._memory -= filed.documents[0].size
         filed.documents.append(document)
@@ -225,28 +215,6 @@ class Search:
         while self._memory > MEMORY or len(self._filed) > self._families.most:
             _, gone = self._filed.popitem(last=False)
             self._memory -= sum(document.size for document in gone.documents)
-
-
-def _family(filed: Filed) -> dict[str, Any]:
-    family = filed.family
-    return {
-        "family": family.name,
-        "engine": filed.engine,
-        "model": filed.model,
-        "requests": family.requests,
-        "prompt_tokens": family.tokens,
-        "reuse": family.hits,
-        "hit_requests": family.shared,
-        "breakers": len(filed.breakers),
-    }
-
-
-def _rest(filed: list[Filed]) -> list[dict[str, Any]]:
-    if not filed:
-        return []
-    names = {"requests": "requests", "prompt_tokens": "tokens", "reuse": "hits", "hit_requests": "shared"}
-    sums = {name: sum(getattr(one.family, field) for one in filed) for name, field in names.items()}
-    return [{"family": OTHER, "families": len(filed), **sums}]
 
 
 def _place(filed: Filed) -> dict[str, Any]:

@@ -149,7 +149,7 @@ def _breakers(report: dict[str, Any], rate: float | None) -> list[tuple[str, ...
 
 
 def _families(report: dict[str, Any]) -> list[tuple[str, ...]]:
-    # Engines with slots reuse token by token, and the table of engines above counts so: whole blocks are fewer.
+    # Requests are counted in our tokens and whole blocks, records in the engine's, by its rules, as in the table above.
     block = report.get("block", 1)
     reusable = f"reusable in blocks of {block}" if block > 1 else "reusable"
     rows: list[tuple[str, ...]] = [("family", "requests", "prompt tokens", reusable)]
@@ -167,7 +167,7 @@ def _families(report: dict[str, Any]) -> list[tuple[str, ...]]:
 
 def _curve(report: dict[str, Any]) -> list[tuple[str, ...]]:
     """Each size that gives more than the next smaller one; memory that gives nothing is no row."""
-    rows: list[tuple[str, ...]] = [("KV memory in tokens", "engine", "hits")]
+    rows: list[tuple[str, ...]] = [("KV memory in our tokens", "engine", "hits")]
     best: dict[str, str] = {}
     for one in report.get("curve", []):
         engine, rate = one.get("engine", "all as one"), _percent(one["rate"])
@@ -195,7 +195,7 @@ def _much(breaker: dict[str, Any], what: str, prefill_rate: float | None) -> str
     tokens, seconds = breaker[f"tokens_{what}"], breaker.get(f"seconds_{what}")
     if seconds is None and prefill_rate:
         seconds = tokens / prefill_rate
-    return f"{tokens:,} tokens" if seconds is None else f"{seconds:,.1f} prefill seconds"
+    return f"{tokens:,} of our tokens" if seconds is None else f"{seconds:,.1f} prefill seconds"
 
 
 def _percent(rate: float) -> str:

@@ -36,3 +36,11 @@ def test_what_no_engine_read_is_not_entered():
     assert entered(prefix=VERDICT, usage=None)["engines"] == []
     assert entered(prefix=VERDICT, usage=Usage(None, 5))["engines"] == [], "nor does any metric count it"
     assert entered(prefix=VERDICT._replace(bins=()), usage=Usage(100, 5, 48))["engines"] == []
+
+
+def test_a_family_has_the_engine_s_own_figures_as_its_engine_has():
+    report = entered(prefix=VERDICT._replace(family="f1"), usage=Usage(100, 5, 48))
+    (family,) = report["families"]
+    assert (family["family"], family["engine"], family["reuse"]) == ("f1", "gpu", 64)
+    assert family["prompt_tokens"] == report["engines"][0]["prompt_tokens"] == 100
+    assert entered(prefix=VERDICT._replace(family="f1"), usage=None)["families"] == []

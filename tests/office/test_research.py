@@ -106,11 +106,12 @@ def of(one: PromptSeen, **changes: Any) -> Finished:
 
 def test_a_record_gets_the_name_that_the_report_uses():
     found = Research(b"k" * 16, capture_text=False)
-    found.take(seen(1))
+    for n in range(20):
+        found.take(seen(n))
     named = found.named(of(seen(1)))
     found.step()
-    (family,) = found.report["families"]
-    assert named.prefix == PrefixVerdict(16, 100, family=family["family"])
+    (breaker,) = found.report["breakers"]
+    assert named.prefix == PrefixVerdict(16, 100, family=breaker["family"])
     assert named._replace(prefix=None) == of(seen(1), prefix=None)
 
 

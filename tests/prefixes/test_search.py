@@ -3,7 +3,7 @@ import json
 import pytest
 
 from proxy.prefixes import search as room
-from proxy.prefixes.search import A_MINUTE, KEPT, LONGEST, MOST, STRAYS, WAITING, Search
+from proxy.prefixes.search import A_MINUTE, KEPT, LONGEST, STRAYS, WAITING, Search
 from proxy.records import Prompt
 from tests.prefixes.breakers.apps import rules
 from tests.prefixes.prompts import chat, raw
@@ -116,12 +116,10 @@ def test_what_is_too_long_or_no_text_is_not_taken(search, asked):
 def test_a_prompt_that_is_taken_has_the_name_of_its_family_at_once(search):
     first, second = set(offer(search, 10, head="first application")), set(offer(search, 20, head="second application"))
     assert len(first | second) == 2
-    assert search.report()["families"] == []
+    assert not search._filed
     search.file()
-    assert {one["family"]: one["requests"] for one in search.report()["families"]} == {
-        **dict.fromkeys(first, 10),
-        **dict.fromkeys(second, 20),
-    }
+    found = {name: filed.family.requests for name, filed in search._filed.items()}
+    assert found == {**dict.fromkeys(first, 10), **dict.fromkeys(second, 20)}
 
 
 def test_a_name_is_keyed_and_the_same_for_whoever_has_the_key():
@@ -146,15 +144,15 @@ def test_a_family_that_was_forgotten_and_came_again_is_still_counted_once(search
     search._families._index.clear()
     assert set(offer(search, 4)) == {name}
     search.file()
-    (family,) = search.report()["families"]
-    assert (family["family"], family["requests"]) == (name, 7)
+    (filed,) = search._filed.values()
+    assert (filed.family.name, filed.family.requests) == (name, 7)
 
 
 def test_families_are_searched_one_at_a_time_that_with_most_new_prompts_first(search):
     offer(search, 10, head="first application")
     offer(search, 20, head="second application")
     assert search.step()
-    searched = {one["requests"]: bool(one["breakers"]) for one in search.report()["families"]}
+    searched = {one.family.requests: bool(one.breakers) for one in search._filed.values()}
     assert searched == {10: False, 20: True}
     assert search.step()
     assert not search.step()
@@ -205,16 +203,6 @@ def test_small_families_hold_no_prompt_once_searched_and_the_latest_few_are_told
     assert [breaker["family"] for breaker in found] == ["other"] * STRAYS
 
 
-def test_families_beyond_the_largest_are_one_line(search):
-    for number in range(MOST + 5):
-        words = " ".join(f"w{number}x{k}" for k in range(30))
-        search.offer(str(number), 0.0, "e", "m", raw(words), None)
-    search.file()
-    families = search.report()["families"]
-    assert len(families) == MOST + 1
-    assert (families[-1]["family"], families[-1]["families"], families[-1]["requests"]) == ("other", 5, 5)
-
-
 def test_the_curve_of_each_engine_is_told(search):
     offer(search, 3, engine="a")
     offer(search, 3, engine="b")
@@ -226,4 +214,4 @@ def test_the_curve_of_each_engine_is_told(search):
 
 def test_an_empty_search_reports_nothing(search):
     assert not search.step()
-    assert search.report() == {"offered": 0, "sampled": 0, "block": 16, "families": [], "curve": [], "breakers": []}
+    assert search.report() == {"offered": 0, "sampled": 0, "curve": [], "breakers": []}

@@ -95,28 +95,30 @@ def test_memory_that_gives_no_more_hits_is_left_out():
 
 
 def test_a_price_is_told_in_what_is_known():
-    assert sentence(BREAKER).endswith("saves 82,000 tokens an hour (31.0 % of its prompt tokens)")
+    assert sentence(BREAKER).endswith("saves 82,000 of our tokens an hour (31.0 % of its prompt tokens)")
     assert sentence({**BREAKER, "seconds_per_hour": 41.04}).endswith(
         "saves 41.0 prefill seconds an hour (31.0 % of its prompt tokens)"
     )
     assert sentence(BREAKER, 2_000).endswith("saves 41.0 prefill seconds an hour (31.0 % of its prompt tokens)")
     minute = {**BREAKER, "seconds_per_hour": None, "observed_s": 62.04, "tokens_observed": 4_000}
     pace = "in the 62 s observed, {} an hour at that pace (31.0 % of its prompt tokens)"
-    assert sentence(minute).endswith("saves 4,000 tokens " + pace.format("82,000"))
+    assert sentence(minute).endswith("saves 4,000 of our tokens " + pace.format("82,000"))
     assert sentence(minute, 1_000).endswith("saves 4.0 prefill seconds " + pace.format("82.0"))
     assert sentence({**minute, "seconds_observed": 5.5, "seconds_per_hour": 99.5}).endswith(
         "saves 5.5 prefill seconds " + pace.format("99.5")
     )
-    assert sentence({**BREAKER, "tokens_per_hour": None}).endswith("saves 1,000 tokens (31.0 % of its prompt tokens)")
-    assert sentence({**BREAKER, "tokens_per_hour": None, "share_saved": None}).endswith("saves 1,000 tokens")
+    assert sentence({**BREAKER, "tokens_per_hour": None}).endswith(
+        "saves 1,000 of our tokens (31.0 % of its prompt tokens)"
+    )
+    assert sentence({**BREAKER, "tokens_per_hour": None, "share_saved": None}).endswith("saves 1,000 of our tokens")
 
 
 def test_the_table_has_breakers_families_and_the_curve():
     lines = table(OFFLINE).splitlines()
     assert lines[1].split()[:2] == ["timestamp", "F1"]
-    assert "  82,000 tokens an hour (31.0 %)  " in lines[1]
+    assert "  82,000 of our tokens an hour (31.0 %)  " in lines[1]
     minute = {**OFFLINE, "breakers": [{**OFFLINE["breakers"][0], "observed_s": 60.0, "tokens_observed": 9}]}
-    assert "  9 tokens in the 60 s observed (31.0 %)  " in table(minute)
+    assert "  9 of our tokens in the 60 s observed (31.0 %)  " in table(minute)
     assert next(line for line in lines if line.startswith("other ")).split() == ["other", "6", "237", "63.3", "%"]
     assert lines[-1].split() == ["1,000", "all", "as", "one", "64.0", "%"]
 

@@ -29,7 +29,7 @@ from proxy.office.memory import Memory
 from proxy.office.process import OfficeProcess
 from proxy.office.research import Research
 from proxy.office.scrape import Scraper
-from proxy.records import PrefixVerdict, Prompt
+from proxy.records import PrefixVerdict, Prompt, Usage
 from tests.support.loopback import free_port
 from tests.support.patience import run, until
 from tests.support.records import AT_S, finished
@@ -207,7 +207,7 @@ def test_another_greeting_changes_the_settings_that_are_shown(tmp_path: Path) ->
 
 
 async def found(client: httpx.AsyncClient) -> str:
-    """The name of the one family, once the office has searched."""
+    """The name of the one family, once the office has its record."""
     assert 0 < (await client.get("/api/prefixes")).json()["since"] <= SystemClock().wall_s()
     while not (families := (await client.get("/api/prefixes")).json()["families"]):  # noqa: ASYNC110  # as in `until`
         await asyncio.sleep(0.05)
@@ -224,7 +224,8 @@ def test_a_record_has_the_family_of_the_prompt_before_it_everywhere(tmp_path: Pa
             for id in "ab":
                 if id == "a":
                     sender.send(PromptSeen(id=id, at_s=AT_S, engine="ollama", model="m", prompt=asked, answer=""))
-                sender.send(finished(id, prefix=PrefixVerdict(16, 100)))
+                prefix = PrefixVerdict(16, 100, bins=(("compulsory", 100),))
+                sender.send(finished(id, prefix=prefix, usage=Usage(100, 1)))
             await until(lambda: recorded(path) == 2 and stored(store) == 2)
             name = await found(client)
             (row,) = (await client.get("/api/requests", params={"family": name})).json()
