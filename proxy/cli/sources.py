@@ -12,6 +12,8 @@ Tokens = Annotated[int, Meta(ge=0, le=10**12)]
 """A terabyte of the shortest words."""
 Moment = Annotated[float, Meta(ge=-1e12, le=1e12)]
 """Seconds since whenever a log begins."""
+Clock = Annotated[float, Meta(ge=0, le=1e11)]
+"""Seconds since the epoch, that a date can be made of."""
 Share = Annotated[float, Meta(ge=-1e6, le=1e6)]
 """A part of the whole; an engine that contradicts itself says more than one."""
 Cost = Annotated[float, Meta(ge=0, le=1e15)]
@@ -143,6 +145,7 @@ class Answer(msgspec.Struct, frozen=True):
     """What `/api/prefixes` says, as far as it is shown."""
 
     totals: Totals
+    since: Clock | None = None
     engines: list[Engine] = []
     breakers: list[Broken] = []
     families: list[Alike] = []

@@ -1,6 +1,7 @@
 """An audit in words and as a table, for people."""
 
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Any
 
 from proxy.plain import printable
@@ -58,7 +59,14 @@ them."""
 
 
 def headline(report: dict[str, Any], prefill_rate: float | None = None) -> str:
-    """The audit in one sentence."""
+    """The audit in one sentence; of a running proxy, since when it counts."""
+    if (since := report.get("since")) is None:
+        return _headline(report, prefill_rate)
+    began = datetime.fromtimestamp(since).isoformat(" ", "seconds")
+    return f"since {began}: {_headline(report, prefill_rate)}"
+
+
+def _headline(report: dict[str, Any], prefill_rate: float | None) -> str:
     if "vllm_rule_infinite" in report:
         return f"ideal {_percent(report['vllm_rule_infinite'])} of {report['input_tokens']:,} prompt tokens"
     if report["totals"].get("requests") == 0:

@@ -13,6 +13,7 @@ BINS = dict.fromkeys(
     ("hit", "compulsory", "structural", "capacity", "other_replica", "text_break", "engine_gap"), 10
 )  # fmt: skip
 ANSWER = {
+    "since": 1_796_079_955.4,
     "totals": {
         **{"requests": 9, "prompt_tokens": 90, "sized_requests": 0, "known_requests": 9, "bins": BINS},
         **{"ideal": 0.5, "attainable": None, "delivered": 0.25},
@@ -98,6 +99,12 @@ def test_totals_of_odd_values_are_no_answer_or_can_be_put_in_words(name: str, od
         return
     assert odd is None
     assert headline(report)
+
+
+@pytest.mark.parametrize("odd", [-1.0, 1e12, "today", []], ids=str)
+def test_an_answer_since_a_moment_that_no_clock_shows_is_none(odd: object) -> None:
+    with pytest.raises(msgspec.DecodeError):
+        sources.answer(json.dumps({**ANSWER, "since": odd}).encode())
 
 
 def test_the_report_of_another_audit_is_no_answer() -> None:

@@ -1,3 +1,5 @@
+from datetime import datetime
+
 import pytest
 
 from proxy.prefixes.breakers.finder import LEAST_REQUESTS, Breaker
@@ -79,6 +81,15 @@ def test_no_all_clear_is_given_for_fewer_prompts_than_the_search_needs(families,
 
 def test_an_audit_without_prompts_says_so():
     assert headline({"totals": {"requests": 0, "ideal": None}, "breakers": []}) == "no prompts yet"
+
+
+@pytest.mark.parametrize("requests", [0, 3])
+def test_an_audit_of_a_running_proxy_says_since_when_it_counts(requests):
+    began = datetime(2026, 11, 30, 23, 5, 55, 900_000).timestamp()
+    totals = {"requests": requests, "ideal": 0.71, "delivered": 0.12, "known_requests": requests}
+    said = headline({"totals": totals})
+    assert headline({"since": began, "totals": totals}) == f"since 2026-11-30 23:05:55: {said}"
+    assert not said.startswith("since")
 
 
 def test_an_engine_that_is_silent_is_said_to_be_so():
