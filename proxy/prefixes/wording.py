@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from proxy.plain import printable
-from proxy.prefixes.breakers.cost import HOUR_S, dearest
+from proxy.prefixes.breakers.cost import HOUR_S, dearest, in_time, unit_of
 from proxy.prefixes.breakers.finder import LEAST_REQUESTS, LEAST_TOKENS
 from proxy.prefixes.ledger import BINS
 
@@ -71,12 +71,17 @@ def _headline(report: dict[str, Any], prefill_rate: float | None) -> str:
         return f"ideal {_percent(report['vllm_rule_infinite'])} of {report['input_tokens']:,} prompt tokens"
     if report["totals"].get("requests") == 0:
         return "no prompts yet"
-    breakers = report.get("breakers", [])
-    worst = next(iter(dearest(breakers)), None)
+    breakers = _priced(report, prefill_rate)
     said = ", ".join(_rates(report["totals"]))
-    if worst is None:
+    if not breakers:
         return said + (f"; {_silence(report)}" if "breakers" in report else "")
-    return f"{said}: {sentence(worst, prefill_rate)}"
+    return f"{said}: {sentence(breakers[0], unit_of(breakers))}"
+
+
+def _priced(report: dict[str, Any], prefill_rate: float | None) -> list[dict[str, Any]]:
+    """The breakers, the dearest first."""
+    breakers = report.get("breakers", [])
+    return dearest([in_time(one, prefill_rate) for one in breakers] if prefill_rate else breakers)
 
 
 def _silence(report: dict[str, Any]) -> str:
@@ -119,10 +124,10 @@ def _rates(totals: dict[str, Any]) -> Iterator[str]:
             yield "delivered unknown: no engine says its cached tokens"
 
 
-def sentence(breaker: dict[str, Any], prefill_rate: float | None = None) -> str:
-    """One breaker in words."""
+def sentence(breaker: dict[str, Any], unit: str) -> str:
+    """One breaker in words; its price in a unit of `UNITS`."""
     place = f"the {breaker['role']} text of family {breaker['family']} changes at character {breaker['char']}"
-    saves = f"{FIXES.get(breaker['fix'], breaker['fix'])} saves {_cost(breaker, prefill_rate, briefly=False)}"
+    saves = f"{FIXES.get(breaker['fix'], breaker['fix'])} saves {_cost(breaker, unit, briefly=False)}"
     return f"{place} ({KINDS.get(breaker['kind'], breaker['kind'])}); {saves}"
 
 
@@ -147,12 +152,14 @@ def _engines(report: dict[str, Any]) -> list[tuple[str, ...]]:
     return rows
 
 
-def _breakers(report: dict[str, Any], rate: float | None) -> list[tuple[str, ...]]:
+def _breakers(report: dict[str, Any], prefill_rate: float | None) -> list[tuple[str, ...]]:
+    breakers = _priced(report, prefill_rate)
+    unit = unit_of(breakers)
     rows: list[tuple[str, ...]] = [("breaker", "family", "where", "requests", "saves", "fix", "looks like")]
-    for one in report.get("breakers", []):
+    for one in breakers:
         where = f"message {one['message']} ({one['role']}), character {one['char']}"
         looks = " | ".join(one["excerpts"][:2])
-        rows.append((one["kind"], one["family"], where, f"{one['requests']:,}", _cost(one, rate), one["fix"], looks))
+        rows.append((one["kind"], one["family"], where, f"{one['requests']:,}", _cost(one, unit), one["fix"], looks))
     return rows
 
 
@@ -185,25 +192,22 @@ def _curve(report: dict[str, Any]) -> list[tuple[str, ...]]:
     return rows
 
 
-def _cost(breaker: dict[str, Any], prefill_rate: float | None, *, briefly: bool = True) -> str:
-    """In time where the engine's pace is known, and by the hour; of less than one, what was observed stands first."""
+def _cost(breaker: dict[str, Any], unit: str, *, briefly: bool = True) -> str:
+    """In a unit that is known of all; where less than an hour was observed, what that cost stands first."""
     observed_s, part = breaker.get("observed_s"), breaker.get("share_saved")
-    if breaker.get("tokens_per_hour") is None:
-        said = _much(breaker, "saved", prefill_rate)
-    elif observed_s is None or observed_s >= HOUR_S or breaker.get("tokens_observed") is None:
-        said = _much(breaker, "per_hour", prefill_rate) + " an hour"
-    else:
-        said = f"{_much(breaker, 'observed', prefill_rate)} in the {observed_s:,.0f} s observed"
-        pace = _much(breaker, "per_hour", prefill_rate).split()[0]
-        said += "" if briefly else f", {pace} an hour at that pace"
+    of, _, what = unit.partition("_")
+    observed = breaker.get(f"{of}_observed")
+    said = _much(of, breaker[unit])
+    if what == "per_hour" and observed is not None and observed_s is not None and observed_s < HOUR_S:
+        pace = "" if briefly else f", {said.split()[0]} an hour at that pace"
+        said = f"{_much(of, observed)} in the {observed_s:,.0f} s observed{pace}"
+    elif what == "per_hour":
+        said += " an hour"
     return said if part is None else f"{said} ({_percent(part)}{'' if briefly else ' of its prompt tokens'})"
 
 
-def _much(breaker: dict[str, Any], what: str, prefill_rate: float | None) -> str:
-    tokens, seconds = breaker[f"tokens_{what}"], breaker.get(f"seconds_{what}")
-    if seconds is None and prefill_rate:
-        seconds = tokens / prefill_rate
-    return f"{tokens:,} of our tokens" if seconds is None else f"{seconds:,.1f} prefill seconds"
+def _much(of: str, count: float) -> str:
+    return f"{count:,.1f} prefill seconds" if of == "seconds" else f"{count:,} of our tokens"
 
 
 def _percent(rate: float) -> str:

@@ -4,7 +4,7 @@ import pytest
 
 from proxy.prefixes.breakers.finder import LEAST_REQUESTS, Breaker
 from proxy.prefixes.ledger import BINS
-from proxy.prefixes.wording import FIXES, KINDS, TELLING, headline, sentence, table
+from proxy.prefixes.wording import FIXES, KINDS, TELLING, headline, table
 from tests.support.hostile import ESCAPE, is_plain
 
 BREAKER = {
@@ -12,6 +12,13 @@ BREAKER = {
     **Breaker("timestamp", "move", ("1", "2"), 0, "system", 38, 9, 50, 1_000, 0.31, 0.7, ("dd:dd",)).row(),
     "tokens_per_hour": 82_000,
 }
+
+
+def sentence(breaker, prefill_rate=None):
+    """Of a report that has no other breaker."""
+    return headline({**OFFLINE, "breakers": [breaker]}, prefill_rate)
+
+
 OFFLINE = {
     "totals": {"reuse": {"inf": {"rate": 0.71}, "1000": {"rate": 0.64}}},
     "families": [{"family": f"F{k}", "requests": 2, "prompt_tokens": 100 - k, "reuse": 50} for k in range(23)],
@@ -122,6 +129,33 @@ def test_a_price_is_told_in_what_is_known():
         "saves 1,000 of our tokens (31.0 % of its prompt tokens)"
     )
     assert sentence({**BREAKER, "tokens_per_hour": None, "share_saved": None}).endswith("saves 1,000 of our tokens")
+
+
+HALF_HOUR = {"tokens_per_hour": 2_000, "observed_s": 1_800.0, "tokens_observed": 1_000}
+HOURS = {"tokens_per_hour": 40_000, "observed_s": 7_200.0, "tokens_observed": 80_000}
+
+
+@pytest.mark.parametrize(
+    ("slow", "fast", "rate", "told"),
+    [
+        ((9.0, 18.0), (0.4, 0.8), None, ["9.0 prefill seconds in", "0.8 prefill seconds an"]),
+        ((9.0, 18.0), (None, None), None, ["40,000 of our tokens an", "1,000 of our tokens in"]),
+        ((9.0, 18.0), (None, None), 4_000, ["9.0 prefill seconds in", "10.0 prefill seconds an"]),
+        ((None, None), (0.4, 0.8), 1_000, ["1.0 prefill seconds in", "0.8 prefill seconds an"]),
+        ((None, None), (None, None), None, ["40,000 of our tokens an", "1,000 of our tokens in"]),
+        ((None, None), (None, None), 1_000, ["40.0 prefill seconds an", "1.0 prefill seconds in"]),
+    ],
+    ids=["all in time", "some in time", "the others by the rate", "ours by the rate", "none", "all by the rate"],
+)
+def test_breakers_are_told_in_the_unit_in_which_they_are_ranked(slow, fast, rate, told):
+    breakers = [
+        {**BREAKER, **paid, "seconds_observed": took[0], "seconds_per_hour": took[1]}
+        for paid, took in ((HALF_HOUR, slow), (HOURS, fast))
+    ]
+    report = {**OFFLINE, "breakers": breakers}
+    lines = table(report, rate).splitlines()
+    assert [f"  {words} " in line for words, line in zip(told, lines[1:3], strict=True)] == [True, True]
+    assert f" saves {told[0]} " in headline(report, rate)
 
 
 def test_the_table_has_breakers_families_and_the_curve():

@@ -10,13 +10,31 @@ LEAST_S = 1.0
 """Prompts that all came within less (or have no time at all) tell nothing of time."""
 
 
-def dearest(breakers: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The dearest first: by the hour, for each family is observed for a time of its own, and in time, for engines
-    differ in speed; by tokens, where one of them does not say that."""
+UNITS = ("seconds_per_hour", "tokens_per_hour", "seconds_saved", "tokens_saved")
+"""In what breakers are ranked and told: by the hour, for each family is observed for a time of its own, and in time,
+for engines differ in speed."""
+
+
+def unit_of(breakers: Iterable[dict[str, Any]]) -> str:
+    """The first unit in which all of these are known: what is told in two can be set against nothing."""
     told = list(breakers)
-    units = (unit for unit in ("seconds_per_hour", "tokens_per_hour") if all(one.get(unit) is not None for one in told))
-    unit = next(units, "tokens_saved")
+    return next(unit for unit in UNITS if all(one.get(unit) is not None for one in told))
+
+
+def dearest(breakers: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The dearest first; of equals that which saved most tokens."""
+    told = list(breakers)
+    unit = unit_of(told)
     return sorted(told, key=lambda one: (-float(one[unit]), -int(one["tokens_saved"])))
+
+
+def in_time(breaker: dict[str, Any], rate: float) -> dict[str, Any]:
+    """The same in time too. `rate`: prompt tokens a second, where its engine does not say how fast it reads."""
+    taken = {}
+    for what in ("per_hour", "observed", "saved"):
+        seconds, tokens = breaker.get(f"seconds_{what}"), breaker.get(f"tokens_{what}")
+        taken[f"seconds_{what}"] = tokens / rate if seconds is None and tokens is not None else seconds
+    return {**breaker, **taken}
 
 
 def cost(breaker: Breaker, observed_s: float, sampled: float = 1.0, rate: float | None = None) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 import pytest
 
-from proxy.prefixes.breakers.cost import HOUR_S, LEAST_S, cost, dearest
+from proxy.prefixes.breakers.cost import HOUR_S, LEAST_S, cost, dearest, in_time, unit_of
 from proxy.prefixes.breakers.finder import Breaker
 
 BREAKER = Breaker("timestamp", "move", ("1", "2", "3"), 0, "system", 38, 9, 50, 900, 0.25, 0.7, ("dd:dd",))
@@ -48,3 +48,15 @@ def test_the_dearest_is_told_by_the_hour_and_in_time_where_that_is_known_of_all(
         for kind, saved, took, pace in zip(("fast", "slow"), (900, 300), seconds, tokens, strict=True)
     )
     assert dearest([slow, fast])[0]["kind"] == first
+    unit = unit_of([slow, fast])
+    assert None not in (slow[unit], fast[unit])
+
+
+def test_a_rate_stands_in_for_a_pace_that_is_not_known():
+    told = in_time({"tokens_saved": 900, "tokens_observed": 900, "tokens_per_hour": 450}, 100.0)
+    assert (told["seconds_saved"], told["seconds_observed"], told["seconds_per_hour"]) == (9.0, 9.0, 4.5)
+    paced = {"tokens_saved": 900, "tokens_observed": 900, "tokens_per_hour": 450}
+    paced |= {"seconds_observed": 1.0, "seconds_per_hour": 0.5}
+    told = in_time(paced, 100.0)
+    assert (told["seconds_observed"], told["seconds_per_hour"]) == (1.0, 0.5)
+    assert in_time({"tokens_saved": 900}, 100.0)["seconds_per_hour"] is None
