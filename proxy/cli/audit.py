@@ -210,8 +210,8 @@ def _live(address: str, token: str) -> dict[str, Any]:
     except HTTPError as error:
         with error:
             stop(f"{shown}: {_refusal(error)}", UNREACHABLE if error.code >= FAILED else USAGE)
-    except (msgspec.DecodeError, RecursionError):
-        stop(f"{shown}: no audit there; give {WHERE}")
+    except (msgspec.DecodeError, RecursionError) as error:
+        stop(f"{shown}: no audit there ({error}); give {WHERE}")
     except (ValueError, InvalidURL):
         stop(f"{shown}: cannot be asked; is it http://HOST:PORT, and the token one?")
     except (OSError, HTTPException) as error:

@@ -14,7 +14,7 @@ Moment = Annotated[float, Meta(ge=-1e12, le=1e12)]
 """Seconds since whenever a log begins."""
 Clock = Annotated[float, Meta(ge=0, le=1e11)]
 """Seconds since the epoch, that a date can be made of."""
-Share = Annotated[float, Meta(ge=-1e6, le=1e6)]
+Share = Annotated[float, Meta(ge=0, le=1e6)]
 """A part of the whole; an engine that contradicts itself says more than one."""
 Cost = Annotated[float, Meta(ge=0, le=1e15)]
 
@@ -79,6 +79,11 @@ class Bins(msgspec.Struct, frozen=True):
     text_break: Tokens
     engine_gap: Tokens
 
+    def holds(self, tokens: int) -> None:
+        """Raises ValueError unless they are these tokens, each in one bin."""
+        if sum(msgspec.structs.astuple(self)) != tokens:
+            raise ValueError("its bins do not sum to its prompt tokens")
+
 
 class Totals(msgspec.Struct, frozen=True):
     """Of all engines; what is not there is not told."""
@@ -93,6 +98,13 @@ class Totals(msgspec.Struct, frozen=True):
     attainable: Share | None = None
     delivered: Share | None = None
 
+    def __post_init__(self) -> None:
+        """Raises ValueError where the parts are not the whole."""
+        if max(self.sized_requests, self.known_requests) > self.requests:
+            raise ValueError("more is known of its requests than it has")
+        if self.bins is not msgspec.UNSET:
+            self.bins.holds(self.prompt_tokens)
+
 
 class Engine(msgspec.Struct, frozen=True):
     """The sums of one engine."""
@@ -102,6 +114,10 @@ class Engine(msgspec.Struct, frozen=True):
     requests: Tokens
     prompt_tokens: Tokens
     bins: Bins
+
+    def __post_init__(self) -> None:
+        """Raises ValueError where the parts are not the whole."""
+        self.bins.holds(self.prompt_tokens)
 
 
 class Broken(msgspec.Struct, frozen=True):
@@ -117,7 +133,7 @@ class Broken(msgspec.Struct, frozen=True):
     tokens_saved: Tokens
     excerpts: list[str]
     share_saved: Share | None = None
-    observed_s: Moment | None = None
+    observed_s: Cost | None = None
     tokens_observed: Cost | None = None
     seconds_observed: Cost | None = None
     tokens_per_hour: Cost | None = None
@@ -131,6 +147,11 @@ class Alike(msgspec.Struct, frozen=True):
     requests: Tokens
     prompt_tokens: Tokens
     reuse: Tokens
+
+    def __post_init__(self) -> None:
+        """Raises ValueError where a part is more than the whole."""
+        if self.reuse > self.prompt_tokens:
+            raise ValueError("more of it is reusable than it has")
 
 
 class Point(msgspec.Struct, frozen=True):

@@ -1,4 +1,7 @@
 import json
+from collections.abc import Iterator
+from copy import deepcopy
+from typing import Any
 
 import msgspec
 import pytest
@@ -15,10 +18,10 @@ BINS = dict.fromkeys(
 ANSWER = {
     "since": 1_796_079_955.4,
     "totals": {
-        **{"requests": 9, "prompt_tokens": 90, "sized_requests": 0, "known_requests": 9, "bins": BINS},
+        **{"requests": 9, "prompt_tokens": 70, "sized_requests": 0, "known_requests": 9, "bins": BINS},
         **{"ideal": 0.5, "attainable": None, "delivered": 0.25},
     },
-    "engines": [{"engine": "e", "verdict": "healthy", "requests": 9, "prompt_tokens": 90, "bins": BINS}],
+    "engines": [{"engine": "e", "verdict": "healthy", "requests": 9, "prompt_tokens": 70, "bins": BINS}],
     "breakers": [
         {
             **{"family": "F1", "kind": "timestamp", "fix": "move", "role": "system", "message": 0, "char": 9},
@@ -27,7 +30,7 @@ ANSWER = {
             **{"tokens_per_hour": 450, "seconds_per_hour": 4.5},
         }
     ],
-    "families": [{"family": "F1", "requests": 9, "prompt_tokens": 90, "reuse": 45}],
+    "families": [{"family": "F1", "requests": 9, "prompt_tokens": 70, "reuse": 35}],
     "curve": [{"engine": "e", "capacity_tokens": 1000, "rate": 0.4, "sampled": 1}],
 }
 
@@ -105,6 +108,51 @@ def test_totals_of_odd_values_are_no_answer_or_can_be_put_in_words(name: str, od
 def test_an_answer_since_a_moment_that_no_clock_shows_is_none(odd: object) -> None:
     with pytest.raises(msgspec.DecodeError):
         sources.answer(json.dumps({**ANSWER, "since": odd}).encode())
+
+
+def numbers(tree: Any, *path: Any) -> Iterator[tuple[Any, ...]]:
+    """The paths to all of them."""
+    if isinstance(tree, dict | list):
+        for key in tree if isinstance(tree, dict) else range(len(tree)):
+            yield from numbers(tree[key], *path, key)
+    elif isinstance(tree, int | float):
+        yield path
+
+
+def with_(value: object, *path: Any) -> bytes:
+    found = deepcopy(ANSWER)
+    part: Any = found
+    for key in path[:-1]:
+        part = part[key]
+    part[path[-1]] = value
+    return json.dumps(found).encode()
+
+
+@pytest.mark.parametrize("path", [path for path in numbers(ANSWER) if path[-1] != "sampled"], ids=str)
+@pytest.mark.parametrize(
+    "odd", [-1, -0.5, 1e300, 10**400, float("nan"), float("inf"), "7", []], ids=lambda odd: f"{odd!s:.5}"
+)
+def test_a_number_that_cannot_be_is_in_no_answer(path: tuple[Any, ...], odd: object) -> None:
+    with pytest.raises(msgspec.DecodeError):
+        sources.answer(with_(odd, *path))
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("engines", 0, "bins", "hit"), 11),
+        (("engines", 0, "prompt_tokens"), 69),
+        (("totals", "bins", "hit"), 9),
+        (("totals", "prompt_tokens"), 71),
+        (("totals", "known_requests"), 10),
+        (("totals", "sized_requests"), 10),
+        (("families", 0, "reuse"), 71),
+    ],
+    ids=str,
+)
+def test_parts_that_are_more_or_less_than_the_whole_are_in_no_answer(path: tuple[Any, ...], value: int) -> None:
+    with pytest.raises(msgspec.DecodeError):
+        sources.answer(with_(value, *path))
 
 
 def test_the_report_of_another_audit_is_no_answer() -> None:

@@ -69,6 +69,16 @@ def test_what_is_no_proxy_is_said_to_be_none(admin, monkeypatch):
     assert "no audit there" in result.stderr
 
 
+def test_what_is_wrong_with_an_answer_is_said(admin, monkeypatch):
+    breaker = {"family": "F", "kind": "date", "fix": "move", "role": "system", "message": 0, "char": 9, "requests": 9}
+    breaker |= {"tokens_saved": 900, "excerpts": [], "observed_s": -5.0}
+    report = {"totals": {"ideal": 0.5}, "breakers": [breaker]}
+    monkeypatch.setattr(Answering, "body", json.dumps(report).encode())
+    result = run(admin)
+    assert (result.exit_code, result.stdout, len(result.stderr.splitlines())) == (USAGE, "", 1)
+    assert "no audit there (Expected `float` >= 0.0 - at `$.breakers[0].observed_s`); give" in result.stderr
+
+
 def test_what_is_no_admin_listener_is_said_to_be_none(admin, monkeypatch):
     result = run(admin + "/elsewhere")
     assert (result.exit_code, len(result.stderr.splitlines())) == (USAGE, 1)
