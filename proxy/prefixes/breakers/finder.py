@@ -55,7 +55,7 @@ class Breaker:
     message: int
     role: str
     char: int
-    """First character that varies, in the text of the message."""
+    """First character that varies, in the text of the message; of a value that some prompts lack, its first one."""
     position_tokens: int
     position_chars: int
     """Where requests depart from their repaired form, median over those that do; in the rendered prompt."""
@@ -161,7 +161,7 @@ class Finder:
             ids=tuple(documents[number].id for number in proposal.carriers),
             message=first.place.message,
             role=proposal.role,
-            char=first.char,
+            char=max(first.char, proposal.value),
             position_tokens=int(median(tokens)),
             position_chars=int(median(chars)),
             tokens_saved=trial.saved,

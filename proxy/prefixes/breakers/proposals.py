@@ -10,7 +10,7 @@ from proxy.prefixes.breakers.forms import another_form
 from proxy.prefixes.breakers.histories import HistoryKept, changes
 from proxy.prefixes.breakers.orders import other_order
 from proxy.prefixes.breakers.placements import image_first, other_turns
-from proxy.prefixes.breakers.slots import DOCUMENT, SENTENCE, Slot, narrowed, slots, values
+from proxy.prefixes.breakers.slots import DOCUMENT, SENTENCE, Slot, narrowed, slots, value_at, values
 from proxy.prefixes.breakers.talks import Link, conversations, links
 from proxy.prefixes.breakers.texts import OneText, TextBehind, constant_behind
 from proxy.prefixes.breakers.values import MACHINE_MADE, Values, kind_of, recurs
@@ -43,6 +43,8 @@ class Proposal:
     """Members that have the element."""
     excerpts: tuple[str, ...] = ()
     """Values as they stand; they leave only masked, unless text may be shown."""
+    value: int = 0
+    """Where in its text the value stands by which that parting is shown; 0: none is."""
     begin: "Proposal | None" = None
     """The same for the first line of values that have several, which vary apart."""
 
@@ -81,11 +83,9 @@ def _explained(one: Parting) -> tuple[str, Repair] | None:
     return next((found for explain in EXPLANATIONS if (found := explain(one)) is not None), None)
 
 
-def _proposal(
-    documents: Sequence[Document], kind: str, repair: Repair, group: Sequence[Parting], excerpts: tuple[str, ...] = ()
-) -> Proposal:
+def _proposal(documents: Sequence[Document], kind: str, repair: Repair, group: Sequence[Parting]) -> Proposal:
     carriers = tuple(number for number, document in enumerate(documents) if repair.carries(document))
-    return Proposal(kind, repair, min(group, key=lambda one: one.position), carriers, excerpts)
+    return Proposal(kind, repair, min(group, key=lambda one: one.position), carriers)
 
 
 def _histories(documents: Sequence[Document], talks: Sequence[Link | None]) -> Iterator[Proposal]:
@@ -102,7 +102,7 @@ def _slots(documents: Sequence[Document], partings: Sequence[Parting], talks: Se
         seen = values(documents, slot, talks)
         if seen.texts and recurs(seen):
             kind = kind_of(seen)
-            whole = _proposal(documents, kind, _repair(documents, slot, kind, seen), group, _shown(seen))
+            whole = _valued(_proposal(documents, kind, _repair(documents, slot, kind, seen), group), slot, seen)
             yield replace(whole, begin=_begin(documents, slot, group, talks)) if _vary_apart(seen, kind) else whole
 
 
@@ -137,8 +137,12 @@ def _begin(
     """The first of several values in a row, if it is one that will vary again."""
     first = replace(slot, first_line=True)
     seen = values(documents, first, talks)
-    return _proposal(documents, kind_of(seen), first, group, _shown(seen)) if seen.texts and recurs(seen) else None
+    if not (seen.texts and recurs(seen)):
+        return None
+    return _valued(_proposal(documents, kind_of(seen), first, group), first, seen)
 
 
-def _shown(seen: Values) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(seen.texts))[:SHOWN]
+def _valued(proposal: Proposal, slot: Slot, seen: Values) -> Proposal:
+    """The same with the values that stand in a place, and where the first one does."""
+    shown = tuple(dict.fromkeys(seen.texts))[:SHOWN]
+    return replace(proposal, excerpts=shown, value=value_at(slot, seen, proposal.first))

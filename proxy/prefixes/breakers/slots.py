@@ -185,6 +185,19 @@ def _valued(rows: list[Row]) -> list[Row]:
     return others if lacking and len({row[0] for row in others}) > EDITS else rows
 
 
+def value_at(slot: Slot, seen: Values, parting: Parting) -> int:
+    """Where the value stands, in the text of that prompt of the two which has one: they may part at what stands before
+    it, of which the other has nothing."""
+    for document in (parting.later, parting.earlier):
+        index, *span = slot.find(document) or (None,)
+        if index == parting.index:
+            text = document.segments[index].text
+            begin, end = _bare(text, *span)
+            value = max((one for one in seen.texts if one in text[begin:end]), key=len, default="")
+            return text.index(value, begin)
+    return 0
+
+
 def _bare(text: str, begin: int, end: int) -> tuple[int, int]:
     """A span without the blanks at its ends."""
     value = text[begin:end]

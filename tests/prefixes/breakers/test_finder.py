@@ -181,6 +181,24 @@ def test_a_breaker_says_where_it_stands(finder):
     assert row["hit_rate_then"] > 0.8
 
 
+@pytest.mark.parametrize("every", [1, 2, 6], ids=["all", "half", "few without"])
+@pytest.mark.parametrize(
+    ("before", "said", "behind"),
+    [("Now: ", "Now: ", "\n"), ("You help. The time is ", "The time is ", ". ")],
+    ids=["line", "sentence"],
+)
+def test_a_value_is_said_to_stand_where_it_does_though_some_prompts_lack_it(finder, every, before, said, behind):
+    draw, text, documents = Random(1), rules("lacking", 20), []
+    for number in range(40):
+        stamp = f"{draw.randrange(24):02}:{draw.randrange(60):02}:{draw.randrange(60):02}"
+        lead = before + stamp + behind if every == 1 or number % every else before.removesuffix(said)
+        asked = chat(("system", lead + text), ("user", f"question {number}"))
+        documents.append(Document(str(number), 60.0 * number, 1, render(asked), "yes"))
+    (breaker,) = finder.breakers(documents)
+    assert (breaker.kind, breaker.message, breaker.char) == ("timestamp", 0, len(before))
+    assert breaker.excerpts[0].startswith("dd:dd:dd")
+
+
 def test_the_work_on_a_family_is_bounded(finder, monkeypatch):
     monkeypatch.setattr(room, "STEPS", 0)
     assert list(finder.breakers(app_of("epoch").documents(mended=False))) == []
