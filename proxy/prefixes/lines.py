@@ -2,7 +2,8 @@
 
 A cache knows a prompt from its beginning; a line is known again behind any beginning. Where one long line holds all of
 a text, a changed time stamp would make all of it new. So a long line that is new is cut where its own characters say:
-what differs spoils the piece that it stands in, and no other. No text is kept.
+what differs spoils the piece that it stands in, and no other. What a prompt says twice nobody has seen before it. No
+text is kept.
 """
 
 import re
@@ -33,13 +34,18 @@ _PIECE = re.compile(f"[^{re.escape(CUTS)}]{{{LINE},}}")
 
 
 class Lines:
-    """The lines that were seen. State: hashes of lines and of pieces."""
+    """The lines that were seen. State: hashes of lines and of pieces, each with its first prompt; prompts so far."""
 
     def __init__(self) -> None:
-        self._seen: Generations[bool] = Generations(KNOWN)
+        self._seen: Generations[int] = Generations(KNOWN)
+        self._prompts = 0
+
+    def begin(self) -> None:
+        """What is asked about from now on is another prompt's."""
+        self._prompts += 1
 
     def known(self, root: int, text: str, long: int = LONG, news: "array[int] | None" = None) -> float:
-        """The share of a text that stands in lines or pieces seen before under this root. It is seen from now on.
+        """The share of a text that earlier prompts under this root had, by lines and pieces. It is seen from now on.
 
         `long`: characters of a line that is looked at in pieces too. `news`: takes what was new, for `forget`.
         """
@@ -51,7 +57,7 @@ class Lines:
             if length < LINE:
                 continue
             total += length
-            if self._again(root, line, news):
+            if self._again(hash((root, line)), news):
                 found += length
             elif length >= long and room > 0:
                 found += length * self._pieces(root, line[:room], news)
@@ -64,21 +70,16 @@ class Lines:
             self._seen.drop(key)
 
     def _pieces(self, root: int, line: str, news: "array[int]") -> float:
-        """The share of a line's pieces that were seen before; not that in which it repeats itself."""
+        """The share of a line's pieces that were seen before."""
         pieces: list[str] = _PIECE.findall(line)
-        new = {piece for piece in pieces if not self._seen.get(hash(piece) ^ root)}
-        for piece in new:
-            self._put(hash(piece) ^ root, news)
+        new = {piece for piece in set(pieces) if not self._again(hash(piece) ^ root, news)}
         total = sum(map(len, pieces))
         return 1 - sum([len(piece) for piece in pieces if piece in new]) / total if total else 0.0
 
-    def _again(self, root: int, text: str, news: "array[int]") -> bool:
-        key = hash((root, text))
-        if self._seen.get(key):
-            return True
-        self._put(key, news)
-        return False
-
-    def _put(self, key: int, news: "array[int]") -> None:
-        self._seen.put(key, True)
-        news.append(key)
+    def _again(self, key: int, news: "array[int]") -> bool:
+        """Whether an earlier prompt had it."""
+        first = self._seen.get(key)
+        if first is None:
+            self._seen.put(key, self._prompts)
+            news.append(key)
+        return first is not None and first != self._prompts

@@ -34,6 +34,7 @@ class Texts:
 
     def repeated(self, reading: Reading, behind: int) -> int:
         """Tokens behind the first `behind` that stand in text seen before, about. The text is seen from now on."""
+        self._lines.begin()
         if len(reading.prompt.ids) == 1:
             ids = reading.prompt.ids[0][behind:]
             return int(self._lines.known(reading.root, _spelt(ids[:LONGEST]), LONG_IDS, reading.news) * len(ids))

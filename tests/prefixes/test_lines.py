@@ -11,9 +11,17 @@ CHINESE = "请把订单号告诉我们，客户可以在三十天内退货。我
 THAI = "กรุณาแจ้งหมายเลขคำสั่งซื้อให้เราทราบลูกค้าสามารถคืนสินค้าได้ภายในสามสิบวันเราจะดำเนินการโดยเร็วที่สุดหากมีปัญหา"
 
 
+class Told(Lines):
+    """Lines of which each text is a prompt of its own."""
+
+    def known(self, *told, **more):
+        self.begin()
+        return super().known(*told, **more)
+
+
 @pytest.fixture
 def lines():
-    return Lines()
+    return Told()
 
 
 def english(count=400, seed=1):
@@ -48,6 +56,18 @@ def test_lines_and_pieces_are_news_again_when_they_are_forgotten(lines):
 def test_what_one_root_has_seen_is_new_to_another(lines):
     lines.known(1, english())
     assert lines.known(2, english()) == 0
+
+
+REPEATED = "a line that comes back and back, and says the same"
+
+
+@pytest.mark.parametrize("joined", ["\n", " ", ""], ids=["lines", "words", "one"])
+def test_what_a_prompt_repeats_is_seen_before_from_the_next_prompt_on(joined):
+    lines, text = Lines(), joined.join([REPEATED] * 50)
+    for before in (0, 1):
+        lines.begin()
+        assert lines.known(1, text) == before
+        assert lines.known(1, text) == before, "another part of the same prompt"
 
 
 LONG_LINES = {

@@ -17,6 +17,13 @@ def test_lines_seen_before_are_known_again(texts):
     assert texts.repeated(again, again.sight.tokens) == 0
 
 
+def test_what_a_prompt_repeats_of_itself_was_not_seen_before(texts):
+    said = "\n".join(["a line that is long enough to be remembered"] * 50)
+    assert texts.repeated(reading(texts, said), 0) == 0
+    again = reading(texts, f"behind another beginning\n{said}")
+    assert 0.9 * again.tokens < texts.repeated(again, 0) <= again.tokens
+
+
 @pytest.mark.parametrize("between", ["\n", " "], ids=["lines", "one long line"])
 def test_what_is_cached_of_a_text_says_nothing_of_the_rest(texts, between):
     def words(beginning, count):
