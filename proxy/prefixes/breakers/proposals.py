@@ -137,9 +137,8 @@ def _begin(
     """The first of several values in a row, if it is one that will vary again."""
     first = replace(slot, first_line=True)
     seen = values(documents, first, talks)
-    if not (seen.texts and recurs(seen)):
-        return None
-    return _valued(_proposal(documents, kind_of(seen), first, group), first, seen)
+    again = seen.texts and recurs(seen)
+    return _valued(_proposal(documents, kind_of(seen), first, group), first, seen) if again else None
 
 
 def _valued(proposal: Proposal, slot: Slot, seen: Values) -> Proposal:
