@@ -54,20 +54,27 @@ class Waiter:
         """Take all slots, save those of a rule that observes and would have none."""
         for rule, slots in self.gates:
             if slots.free:
-                slots.take()
+                slots.take(now_ns)
                 self.slots.append(slots)
             else:
-                self.observed = Denial(rule, "max_concurrency", slots.limit, 1, slots.wait_ns())
+                self.observed = Denial(rule, "max_concurrency", slots.limit, 1)
         self.taken_ns = now_ns
         if not self.turn.done():  # its client leaves, or its time is over, in this very turn of the loop: it will see
             self.turn.set_result(None)
 
-    def give(self, now_ns: int, *, served: bool) -> None:
-        """Give them back, `served` or not."""
-        held_ns = now_ns - self.taken_ns if served and self.taken_ns is not None else None
-        slots, self.slots, self.taken_ns = self.slots, [], None
-        for slot in slots:
-            slot.give(held_ns)
+    def give(self, now_ns: int, *, served: bool) -> bool:
+        """Give them back, `served` or not; whether it had any."""
+        since_ns, self.taken_ns = self.taken_ns, None
+        if since_ns is None:
+            return False
+        for slots in self.slots:
+            slots.give(since_ns, now_ns, served=served)
+        self.slots = []
+        return True
+
+    def wait_ns(self, now_ns: int) -> int:
+        """How long it would wait if it came now: all that are full must have a slot for it."""
+        return max((slots.wait_ns(now_ns) for _, slots in self.full()), default=0)
 
 
 class Door:
@@ -143,7 +150,7 @@ class Door:
         try:
             if (gate := _crowded(waiter)) is not None:
                 self._leave(waiter)
-                raise self._refusal(_no_room(*gate))
+                raise self._refusal(_no_room(*gate, waiter.wait_ns(self._clock.now_ns())))
             return await self._turn(waiter)
         finally:
             self._leave(waiter)
@@ -157,8 +164,9 @@ class Door:
         except TimeoutError:
             if waiter.taken_ns is None:
                 self._leave(waiter)
-                denial = Denial(rule, "queue_timeout_s", rule.queue_timeout_s, 1, slots.wait_ns())
-                raise self._refusal(denial, self._clock.now_ns() - start) from None
+                now_ns = self._clock.now_ns()
+                denial = Denial(rule, "queue_timeout_s", rule.queue_timeout_s, 1, waiter.wait_ns(now_ns))
+                raise self._refusal(denial, now_ns - start) from None
         except asyncio.CancelledError:
             self.limits.note(LEFT_THE_LINE)
             self._give(waiter, served=False)
@@ -183,8 +191,7 @@ class Door:
 
     def _give(self, waiter: Waiter, *, served: bool) -> None:
         """The waiter's slots, if it has any, are free again, for the next in line."""
-        if waiter.taken_ns is not None:
-            waiter.give(self._clock.now_ns(), served=served)
+        if waiter.give(self._clock.now_ns(), served=served):
             self._serve()
 
     # --- the end ---
@@ -242,9 +249,9 @@ def _crowded(waiter: Waiter) -> Gate | None:
     return next(((rule, slots) for rule, slots in waiter.full() if slots.waiting > rule.queue_length), None)
 
 
-def _no_room(rule: Rule, slots: Slots) -> Denial:
+def _no_room(rule: Rule, slots: Slots, wait_ns: int) -> Denial:
     limit, allowed = ("queue_length", rule.queue_length) if rule.queue_length else ("max_concurrency", slots.limit)
-    return Denial(rule, limit, allowed, 1, slots.wait_ns())
+    return Denial(rule, limit, allowed, 1, wait_ns)
 
 
 def _verdict(weighed: Weighed, full: Denial | None, behind: Denial | None, waited_ns: int) -> AdmissionVerdict:

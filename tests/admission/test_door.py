@@ -120,6 +120,41 @@ def test_with_a_queue_it_waits_its_turn_and_the_wait_is_told() -> None:
     run(main)
 
 
+def test_who_waited_for_too_long_is_told_how_long_one_waits_now() -> None:
+    async def main(loop: VirtualLoop) -> None:
+        _, engine = doors(loop, Rule("r", max_concurrency=1, queue_length=3, queue_timeout_s=4))
+        served = await admit(engine)
+        await asyncio.sleep(30)
+        served.ended("success", None)
+        await admit(engine)
+        early, late = waits(engine), waits(engine)
+        await asyncio.sleep(5)
+        ends = await asyncio.gather(early, late, return_exceptions=True)
+        assert [end.retry_after_s for end in ends if isinstance(end, QueueTimeout)] == [60, 30]
+
+    run(main)
+
+
+@pytest.mark.parametrize("queue", [0, 1], ids=["no place", "time-out"])
+def test_of_two_that_are_full_the_longer_wait_is_told(queue: int) -> None:
+    """The rule that ran out of places first was asked alone: its place was soon free, and the other's was not."""
+
+    async def main(loop: VirtualLoop) -> None:
+        short = Rule("short", max_concurrency=1, queue_length=queue, queue_timeout_s=4, per=("tenant",))
+        long = Rule("long", max_concurrency=1, queue_length=9)
+        _, engine = doors(loop, short, long)
+        served = await admit(engine, "other")
+        await asyncio.sleep(30)
+        served.ended("success", None)
+        await admit(engine, "mine")
+        with pytest.raises(Shed) as refused:
+            await admit(engine, "mine")
+        assert refused.value.rule.startswith("short.")
+        assert refused.value.retry_after_s == 30
+
+    run(main)
+
+
 def test_a_wait_that_is_too_long_ends_in_a_refusal_and_takes_nothing() -> None:
     async def main(loop: VirtualLoop) -> None:
         limits = {"requests_per_minute": 60, "tokens_per_minute": 6000, "tokens_per_day": 10**6}

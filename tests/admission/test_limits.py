@@ -147,7 +147,7 @@ def test_slots_follow_their_rule_at_once() -> None:
     rule = Rule("r", max_concurrency=1)
     limits = Limits([rule])
     ((_, slots),) = limits.gates(limits.weigh(ASK, START), ASK)
-    slots.take()
+    slots.take(0)
     limits.replace([Rule("r", max_concurrency=2)])
     assert slots.free
     limits.replace([])
@@ -172,7 +172,7 @@ def test_budgets_survive_a_restart_and_rates_need_not() -> None:
 def test_a_snapshot_is_json_and_tells_decisions_and_what_is_left() -> None:
     limits = Limits([Rule("r", requests_per_minute=2, max_concurrency=3, tokens_per_day=100)])
     weighed, _ = admit(limits)
-    limits.gates(weighed, ASK)[0][1].take()
+    limits.gates(weighed, ASK)[0][1].take(0)
     limits.note(AdmissionVerdict(mode="enforce"))
     limits.note(AdmissionVerdict("shed", "rate_requests", "r.requests_per_minute", "enforce"))
     limits.note(AdmissionVerdict("shed", "rate_requests", "r.requests_per_minute", "enforce"))
@@ -195,7 +195,7 @@ def test_a_snapshot_shows_the_rules_as_they_are_after_others_came(mode: str) -> 
     limits = Limits([Rule("r", **fields), Rule("gone", **fields)])
     weighed, _ = admit(limits)
     for _, slots in limits.gates(weighed, ASK):
-        slots.take()
+        slots.take(0)
     limits.replace([Rule("r", mode, **{name: 2 * limit for name, limit in fields.items()})])
     shown = limits.snapshot(START)["counters"]
     assert {(c["rule"], c["limit"], c["allowed"], c["remaining"]) for c in shown} == {
@@ -239,7 +239,7 @@ def test_invented_names_do_not_fill_the_memory() -> None:
         limits.sweep(START)
         weighed, _ = admit(limits, asked)
         for _, slots in limits.gates(weighed, asked):
-            slots.take()
+            slots.take(0)
     assert len(limits.to_dict()["budgets"]) == COUNTERS + 1
     assert {tuple(one["key"]) for one in limits.to_dict()["budgets"]} >= {("tokens_per_hour", "r", OTHERS)}
     assert len(counters(limits)) == SHOWN
