@@ -43,6 +43,8 @@ class ProxyError(Exception):
     param: ClassVar[str | None] = None
     verdict: AdmissionVerdict | None = None
     """What the door decided, where it was the door that refused."""
+    tenant: str | None = None
+    """Whose request it is, where it was refused before that was anybody's to know."""
 
 
 class Refused(ProxyError):
@@ -79,10 +81,14 @@ class BadKey(Refused):
 
 
 class Forbidden(Refused):
-    """This route is closed to this caller."""
+    """This route is closed to this caller: the record says to whom."""
 
     status = 403
     code = "route_closed"
+
+    def __init__(self, message: str, *, tenant: str | None = None) -> None:
+        super().__init__(message)
+        self.tenant = tenant
 
 
 class UnknownModel(Refused):

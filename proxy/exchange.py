@@ -136,6 +136,7 @@ class Exchange:
         error = failure
         if self.client.gone:
             error = ClientGone(LEFT if self._left_ns else "the client left while sending its body")
+        self._tenant = self._tenant or failure.tenant
         return error.outcome, str(error), error.verdict
 
     async def _live(self) -> Outcome:

@@ -324,6 +324,11 @@ def test_a_tenant_may_not_manage_the_engine(tmp_path: Path) -> None:
     request = with_headers(simple_request(b'{"model":"m"}', "/api/pull"), ("authorization", "Bearer pg-ours"))
     house, (answer,) = asked(request, **keys(tmp_path))
     assert (answer.status, house.calls) == (403, [])
+    (record,) = house.records
+    assert (record.tenant, record.error) == (
+        "team",
+        "this route is closed: tenants may call inference routes and list models",
+    )
 
 
 RATE = {"limit": [{"name": "r", "requests_per_minute": 2}]}

@@ -47,7 +47,7 @@ class Tenants:
         if name is None:
             raise BadKey("the API key is missing or unknown: send `Authorization: Bearer KEY` with a key of this proxy")
         if facts.route != "inference" and facts.kind != "models":
-            raise Forbidden("this route is closed: tenants may call inference routes and list models")
+            raise Forbidden("this route is closed: tenants may call inference routes and list models", tenant=name)
         return name
 
     def _by_key(self, headers: Iterable[Pair]) -> str | None:

@@ -59,8 +59,9 @@ def test_tenants_may_list_models_and_nothing_else_beside_inference() -> None:
     key = [(b"authorization", b"Bearer pg-one")]
     assert BY_KEY.authorize(key, None, LIST) == "team-a"
     for closed in (PULL, METRICS):
-        with pytest.raises(Forbidden):
+        with pytest.raises(Forbidden) as refused:
             BY_KEY.authorize(key, None, closed)
+        assert refused.value.tenant == "team-a"
 
 
 @pytest.mark.parametrize("peer", ["10.1.2.3", "fd00::1", "fd00::1%eth0"])
