@@ -101,7 +101,8 @@ class Pulse:
     draining: bool = False
     """It takes no new work."""
     reloaded: str | None = None
-    """What became of the last reload: `ok`, or why the settings were refused; None: there was none."""
+    """What became of the last reload: `ok`, with the names of what needs a restart, or why the settings were refused;
+    None: there was none."""
     reloaded_s: float | None = None
     """When, seconds since the epoch."""
     admission: str = "{}"

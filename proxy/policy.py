@@ -9,7 +9,7 @@ import msgspec
 from proxy.admission.keyring import BadKeyFile, loads
 from proxy.admission.rules import LIMITS, Rule
 from proxy.admission.tenants import Tenants
-from proxy.config import Settings
+from proxy.config import Settings, leaves
 from proxy.flaws import ConfigError, Flaw
 from proxy.loading import contents
 from proxy.plain import fault
@@ -55,6 +55,12 @@ def _aimless(settings: Settings) -> Iterator[Flaw]:
 def reloaded(settings: Settings, anew: Settings) -> Settings:
     """The settings in force once these were read anew: limits and keys are taken, the rest needs a restart."""
     return msgspec.structs.replace(settings, limit=anew.limit, tenants=anew.tenants)
+
+
+def deferred(settings: Settings, anew: Settings) -> tuple[str, ...]:
+    """The names of those that were read otherwise, and hold from a restart on."""
+    held, read = leaves(reloaded(settings, anew)), leaves(anew)
+    return tuple(name for (name, value), (_, other) in zip(held, read, strict=True) if value != other)
 
 
 def tenants(settings: Settings) -> Tenants:

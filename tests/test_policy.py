@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from proxy.admission.keyring import Keyring
-from proxy.config import Limit, Settings, Tenants
+from proxy.config import Limit, Settings, Tenants, Timeouts, Upstream
 from proxy.flaws import ConfigError
-from proxy.policy import reloaded, rules, tenants, unfit
+from proxy.policy import deferred, reloaded, rules, tenants, unfit
 
 
 def test_every_limit_becomes_a_rule_with_the_same_values() -> None:
@@ -23,6 +23,14 @@ def test_limits_and_keys_are_taken_anew_and_the_rest_stays() -> None:
     limit = Limit(name="r", max_concurrency=1)
     anew = Settings(limit=(limit,), tenants=Tenants(header="x-tenant"), ask_usage=False)
     assert reloaded(Settings(), anew) == Settings(limit=(limit,), tenants=Tenants(header="x-tenant"))
+    assert deferred(Settings(), anew) == ("ask_usage",)
+
+
+def test_what_needs_a_restart_is_named_and_its_values_are_not() -> None:
+    engine = Upstream(url="http://a:1", api_key="secret")
+    anew = Settings(listen="127.0.0.1:9", timeouts=Timeouts(idle_s=1), upstream=(engine,), limit=(Limit(name="r"),))
+    assert deferred(Settings(), anew) == ("listen", "upstream", "timeouts.idle_s")
+    assert deferred(anew, anew) == ()
 
 
 @pytest.mark.parametrize(

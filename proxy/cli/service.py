@@ -29,6 +29,7 @@ from proxy.office.channel import Sender
 from proxy.office.logs import died
 from proxy.office.process import OfficeProcess
 from proxy.plain import printable
+from proxy.policy import deferred
 from proxy.pulse import beat, memory_bytes
 from proxy.transport import Wire, trust
 
@@ -61,11 +62,12 @@ class Service:
     Raises ConfigError for settings that name files which cannot be read.
     """
 
-    # State: its parts, whether engines are looked for, the wishes to stop (one for each signal), and what became of the
-    # last reload.
+    # State: its parts, the settings as they were given, whether engines are looked for, the wishes to stop (one for
+    # each signal), and what became of the last reload.
     def __init__(self, settings: Settings, reread: Callable[[], Settings], say: Callable[[str], None]) -> None:
         self._reread = reread
         self._say = say
+        self._given = settings
         self._searching = not settings.upstream
         if self._searching:
             usual = [f"http://localhost:{port}" for port in USUAL]
@@ -172,8 +174,10 @@ class Service:
             last = str(error)
             log.error("reload_refused", reason=last)
         else:
-            last = "ok"
-            log.info("reloaded", limits=len(settings.limit), scope="limits and keys alone; the rest needs a restart")
+            late = ", ".join(deferred(self._given, settings))
+            last = f"ok, but for what needs a restart: {late}" if late else "ok"
+            tell = log.warning if late else log.info
+            tell("reloaded", limits=len(settings.limit), scope="limits and keys alone", needs_restart=late or "nothing")
         self._reloaded = last, SystemClock().wall_s()
         self._sender.send(self._state())  # who asked for it looks now
 

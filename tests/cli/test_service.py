@@ -7,9 +7,10 @@ import re
 import sys
 
 import pytest
+from structlog.testing import capture_logs
 
 from proxy.cli.service import Service, hello
-from proxy.config import MASK, Metrics, Prefixes, Settings, Upstream
+from proxy.config import MASK, Limit, Metrics, Prefixes, Settings, Timeouts, Upstream
 from proxy.engines.fingerprint import Fingerprint
 
 
@@ -128,3 +129,28 @@ def test_the_office_is_told_all_it_must_know_and_its_page_no_secret() -> None:
     assert (shown["admin_token"], shown["upstream"][0]["api_key"]) == (MASK, MASK)
     assert "t0p" not in told.config
     assert "k3y" not in told.config
+
+
+@pytest.mark.parametrize(
+    ("anew", "late", "level"),
+    [
+        (Settings(), "nothing", "info"),
+        (Settings(limit=(Limit(name="r", max_concurrency=1),)), "nothing", "info"),
+        (Settings(admin_token="secret", timeouts=Timeouts(idle_s=1)), "admin_token, timeouts.idle_s", "warning"),
+        (Settings(upstream=(Upstream(url="http://a:1"),)), "upstream", "warning"),
+    ],
+    ids=["nothing new", "limits", "others", "engines in place of a search"],
+)
+def test_a_reload_names_what_needs_a_restart(anew: Settings, late: str, level: str) -> None:
+    """Such settings were read, and ignored without a word."""
+
+    async def test() -> str | None:
+        service = Service(Settings(), lambda: anew, say)
+        service._reload()
+        return service._state().reloaded
+
+    with capture_logs() as logs:
+        last = asyncio.run(test())
+    (said,) = (entry for entry in logs if entry["event"] == "reloaded")
+    assert (said["needs_restart"], said["log_level"]) == (late, level)
+    assert last == ("ok" if late == "nothing" else f"ok, but for what needs a restart: {late}")
