@@ -15,6 +15,7 @@ import click
 import msgspec
 
 from proxy.cli import UNREACHABLE, USAGE, sources
+from proxy.cli.apart import apart, idle
 from proxy.cli.finite import Finite
 from proxy.cli.saying import stop, tell
 from proxy.cli.sieve import Sieve
@@ -83,7 +84,9 @@ T = TypeVar("T")
 )
 @click.option("--token", envvar="PHASEGATE_ADMIN_TOKEN", default="", help="Of a running proxy's admin listener.")
 @click.option("--json", "as_json", is_flag=True, help="For machines.")
+@click.pass_context
 def audit(
+    context: click.Context,
     source: str | None,
     trace: Path | None,
     block: int | None,
@@ -99,10 +102,15 @@ def audit(
     """
     if bool(source) is (trace is not None):
         raise click.UsageError(f"{WANTS}, or --trace FILE" if trace is None else "give a source or --trace, not both")
+    apart(context, "as_json", "prefill_rate")
+    if _is_address(source or ""):
+        idle(context, ("block", "capacities"), "a running proxy has blocks and a pool of its own")
     try:
         report = _report(source or "", trace, block, capacities, token)
     except Unreadable as error:
         stop(f"{error}; {WANTS if trace is None else WANTS_TRACE}")
+    if trace is None and "breakers" not in report:
+        idle(context, ("block", "capacities"), "records were made by a proxy, with blocks and a pool of its own")
     if as_json:
         click.echo(json_text(json.dumps(report, ensure_ascii=False)))
     else:
@@ -118,9 +126,13 @@ def _report(
     """Raises Unreadable."""
     if trace is not None:
         return _trace(trace, block or TRACE_BLOCK, capacities or DEFAULT_CAPACITIES)
-    if source.startswith(("http://", "https://")):
+    if _is_address(source):
         return _live(source, token)
     return _file(Path(source), block or 16, capacities)
+
+
+def _is_address(source: str) -> bool:
+    return source.startswith(("http://", "https://"))
 
 
 def _rows(sieve: Sieve, path: Path, decode: Callable[[bytes], T]) -> Iterator[T]:

@@ -11,6 +11,7 @@ from typing import Any
 import click
 import msgspec
 
+from proxy.cli.apart import apart
 from proxy.cli.config import FILE, found, standing
 from proxy.cli.finite import Finite
 from proxy.cli.saying import stop, tell
@@ -55,23 +56,26 @@ def moment(ctx: click.Context, param: click.Parameter, value: str | None) -> flo
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path), required=False)
-@click.option("--json", "form", flag_value="json", help="The whole report as JSON.")
-@click.option("--csv", "form", flag_value="csv", help="One line per distribution.")
-@click.option("--md", "form", flag_value="md", help="As Markdown.")
-@click.option("--rows", "form", flag_value="rows", help="The records themselves, one JSON line each.")
+@click.option("--json", is_flag=True, help="The whole report as JSON.")
+@click.option("--csv", is_flag=True, help="One line per distribution.")
+@click.option("--md", is_flag=True, help="As Markdown.")
+@click.option("--rows", is_flag=True, help="The records themselves, one JSON line each.")
 @click.option("--since", callback=moment, help="Requests that arrived then or later: 2026-01-31T12:00, 2h, 7d.")
 @click.option("--until", callback=moment, help="Requests that arrived before.")
 @click.option("--model", help="Requests for this model.")
 @click.option("--window", type=Finite(1, LONGEST_S), help="Seconds a time window has.")
 @click.option("--config", "settings", type=FILE, help="TOML file that names the store, where FILE is not given.")
+@click.pass_context
 def report(
+    context: click.Context,
+    /,
     file: Path | None,
-    form: str | None,
     since: float | None,
     until: float | None,
     model: str | None,
     window: float | None,
     settings: Path | None,
+    **forms: bool,
 ) -> None:
     """Percentiles per phase, model, class, tenant, family of prompts and time; the slowest requests; failures beside
     latency.
@@ -79,6 +83,10 @@ def report(
     FILE is a store (SQLite) or a records file (JSONL, gzipped too); without it, the one of the settings. A store also
     has what the engines' own metrics said: their means are shown beside ours, where a report is of all models.
     """
+    apart(context, *forms)
+    apart(context, "file", "settings")
+    apart(context, "rows", "window")
+    form = next((form for form, chosen in forms.items() if chosen), "text")
     path, wanted = file or _configured(settings), Wanted(since, until, model)
     if str(path).startswith(("http:/", "https:/")):  # a path has lost one of its slashes
         raise click.UsageError(f"that is an address; {WANTS}")
@@ -94,7 +102,7 @@ def report(
                 some = sieve.read or wanted != Wanted()
                 tell(f"phasegate: {path}: {'no record fits' if some else 'holds no record yet'}")
             seen = summarize(rows, window)
-            click.echo(FORMS[form or "text"]({**seen, **_means(means(path, wanted))}))
+            click.echo(FORMS[form]({**seen, **_means(means(path, wanted))}))
     except Unreadable as error:
         stop(f"{error}; {WANTS}")
 

@@ -8,6 +8,7 @@ from typing import TextIO
 import click
 import uvicorn
 
+from proxy.cli.apart import idle
 from proxy.cli.finite import Finite
 from proxy.cli.footing import claim, unclaimed
 from proxy.cli.saying import stop
@@ -24,6 +25,14 @@ SOME, ANY = click.IntRange(1, MOST), click.IntRange(0, MOST)
 """Tokens and requests: beyond what engines have."""
 BLOCKS, SLOTS = click.IntRange(1, 10**7), click.IntRange(1, 10**4)
 """Each is kept, and takes memory."""
+ALIEN = {
+    "vllm": ("slots", "loaded", "max_queue", "load_s"),
+    "ollama": (
+        *("budget", "sequences", "long_prefill", "block", "blocks"),
+        *("stream_interval", "max_queued", "plain"),
+    ),
+}
+"""Options that are the other kind's alone."""
 SIZE, TIMES, BITS, SECONDS = Finite(0.001, 1e6), Finite(0.001, 1e6), Finite(0.1, 64), Finite(0, 3600)
 
 
@@ -52,7 +61,10 @@ SIZE, TIMES, BITS, SECONDS = Finite(0.001, 1e6), Finite(0.001, 1e6), Finite(0.1,
 @click.option("--seed", default=0, show_default=True)
 @click.option("--speed", type=TIMES, default=1.0, show_default=True, help="Times as fast as the device is.")
 @click.option("--truth", type=click.Path(path_type=Path, dir_okay=False), help="Write the truth, one JSON line each.")
+@click.pass_context
 def sim(
+    context: click.Context,
+    /,
     port: int,
     plain: bool,
     stream_interval: int,
@@ -62,6 +74,10 @@ def sim(
     **chosen: object,
 ) -> None:
     """Run the embedded engine: real scheduling rules, invented words, and the truth about every request."""
+    kind = str(chosen["kind"])
+    idle(context, ALIEN[kind], f"--kind is {kind}")
+    if kind == "vllm" and len(models) > 1:
+        raise click.UsageError("--model: vLLM serves one; --kind ollama takes several")
     chosen["parameters"] = float(str(chosen["parameters"])) * 1e9
     habits = Habits(
         request_metrics=not plain,

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from proxy.cli import UNREACHABLE, USAGE
 from proxy.cli import audit as verb
 from proxy.cli.audit import WANTS, audit
+from proxy.exporters.contract import to_json
 from proxy.exporters.sqlite import SqliteExporter
 from proxy.records import PrefixVerdict
 from tests.prefixes.breakers.apps import rules
@@ -167,6 +168,21 @@ def test_nothing_to_audit_is_a_mistake():
 def test_a_source_and_a_trace_are_not_audited_together(requests):
     result = run(requests, "--trace", requests)
     assert (result.exit_code, "not both" in result.stderr) == (USAGE, True)
+
+
+@pytest.mark.parametrize("options", [("--block", 16), ("--capacity", 1_000)], ids=["block", "capacity"])
+def test_a_size_of_ones_own_says_nothing_of_what_a_proxy_has_audited(tmp_path, options):
+    """It was ignored, and its table was missing unsaid."""
+    path = tmp_path / "records.jsonl"
+    path.write_bytes(to_json(record(prefix=PrefixVerdict(16, 9, bins=(("hit", 9),)))) + b"\n")
+    assert run(path).exit_code == 0
+    for source in (path, "http://127.0.0.1:9"):
+        result = run(source, *options)
+        assert (result.exit_code, f"{options[0]} says nothing" in result.stderr) == (USAGE, True)
+
+
+def test_a_rate_is_for_people(requests):
+    assert run(requests, "--prefill-rate", 1_000, "--json").exit_code == USAGE
 
 
 def test_one_bad_line_costs_one_request(tmp_path):

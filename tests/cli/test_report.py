@@ -266,6 +266,17 @@ def test_rows_that_cannot_be_printed_mean_the_same_and_can(tmp_path: Path) -> No
     assert json.loads(shown) == json.loads(json.dumps(row))
 
 
+@pytest.mark.parametrize(
+    "words",
+    [("--json", "--csv"), ("--rows", "--md"), ("--rows", "--window", 60), ("--config", "phasegate.toml")],
+    ids=["two forms", "rows and a form", "windows of rows", "a file and settings"],
+)
+def test_what_would_be_ignored_is_a_usage_error(file: Path, words: tuple[object, ...]) -> None:
+    """Of `--json --csv` the last one won, unsaid."""
+    result = ask(file, *words)
+    assert (result.exit_code, result.stdout, "not both" in result.stderr) == (2, "", True)
+
+
 @pytest.mark.parametrize("window", ["nan", "inf", "0", "1e300", "-1"])
 def test_a_window_is_a_number_of_seconds(file: Path, window: str) -> None:
     result = ask(file, "--window", window)

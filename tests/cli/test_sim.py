@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 from proxy.cli import sim as module
 from proxy.cli.finite import Finite
-from proxy.cli.sim import sim
+from proxy.cli.sim import ALIEN, sim
 from proxy.sim.faces import OllamaFace
 from proxy.sim.jobs import Truth
 from proxy.sim.openai import Habits
@@ -87,6 +87,27 @@ def test_every_number_is_tried() -> None:
         param.opts[0].removeprefix("--") for param in sim.params if isinstance(param.type, click.IntRange | Finite)
     }
     assert numeric == set(NUMBERS)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--slots", "4"], "--slots says nothing here: --kind is vllm"),
+        (["--kind", "ollama", "--plain"], "--plain says nothing here: --kind is ollama"),
+        (["--model", "a", "--model", "b"], "--model: vLLM serves one"),
+    ],
+    ids=["ollama's of vllm", "vllm's of ollama", "two models of vllm"],
+)
+def test_what_the_kind_does_not_have_is_a_usage_error(words: list[str], said: str) -> None:
+    result = CliRunner().invoke(sim, words)
+    assert (result.exit_code, said in result.stderr) == (2, True)
+
+
+def test_every_option_that_names_a_kind_is_that_kinds_alone() -> None:
+    kinds = {"vLLM": "ollama", "Ollama": "vllm"}
+    for param in sim.params:
+        whose = kinds.get((getattr(param, "help", None) or "").replace("vLLM without", "vLLM:").partition(":")[0])
+        assert {kind for kind, names in ALIEN.items() if param.name in names} == ({whose} if whose else set())
 
 
 def test_a_model_that_does_not_fit_the_device_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
