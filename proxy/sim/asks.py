@@ -125,6 +125,10 @@ class Face(Protocol):
         """An error in the engine's own shape."""
         ...
 
+    def absent(self, path: str) -> Reply:
+        """The answer where there is no such path (404), or not with this method (405)."""
+        ...
+
     def headers(self, id: str) -> list[tuple[bytes, bytes]]:
         """Headers on every answer."""
         ...

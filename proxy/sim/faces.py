@@ -1,7 +1,7 @@
 """What the embedded engines show: pages, requests read and voiced, errors in their own shapes."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from hashlib import sha256
 from typing import Any
 
@@ -15,6 +15,12 @@ from proxy.sim.shelf import Shelf
 
 VLLM_VERSION = "0.33.0"
 OLLAMA_VERSION = "0.33.0"
+
+VLLM_ASKED = {"/v1/chat/completions": "chat", "/v1/completions": "completion"}
+OLLAMA_ASKED = ("/api/chat", "/api/generate", "/v1/chat/completions", "/v1/completions")
+"""Paths of inference, by POST."""
+
+Pages = dict[tuple[str, str], Callable[[bytes], Reply]]
 
 
 class VllmFace:
@@ -30,13 +36,14 @@ class VllmFace:
         }
         self.gauges = Gauges(self._model, {name: str(value) for name, value in config.items()})
         self._started = int(wall())
-        self._pages: dict[tuple[str, str], Callable[[bytes], Reply]] = {
+        self._pages: Pages = {
             ("GET", "/v1/models"): lambda body: _json(self._models()),
             ("GET", "/version"): lambda body: _json({"version": VLLM_VERSION}),
             ("GET", "/health"): lambda body: Reply(b""),
             ("GET", "/ping"): lambda body: Reply(b""),
             ("GET", "/load"): lambda body: _json({"server_load": machine.running + machine.waiting}),
             ("GET", "/metrics"): lambda body: self._metrics(),
+            ("HEAD", "/metrics"): lambda body: self._metrics(),
             ("POST", "/tokenize"): self._tokenize,
         }
 
@@ -47,7 +54,7 @@ class VllmFace:
 
     def ask(self, path: str, body: bytes, id: str) -> tuple[Ask, Voice] | None:
         """A chat or a completion; raises `Rejected`."""
-        kind = {"/v1/chat/completions": "chat", "/v1/completions": "completion"}.get(path)
+        kind = VLLM_ASKED.get(path)
         if kind is None:
             return None
         said = load(body)
@@ -64,6 +71,11 @@ class VllmFace:
         """vLLM's error object; `code` is a number."""
         said = {"message": error.message, "type": error.type, "param": error.param, "code": error.status}
         return _json({"error": said}, error.status)
+
+    def absent(self, path: str) -> Reply:
+        """FastAPI's own words: it answers HEAD nowhere, save where another application does."""
+        there = _there(path, self._pages, VLLM_ASKED)
+        return _json({"detail": "Method Not Allowed" if there else "Not Found"}, 405 if there else 404)
 
     def headers(self, id: str) -> list[tuple[bytes, bytes]]:
         """The request id, where the flag is on."""
@@ -97,7 +109,7 @@ class OllamaFace:
 
     def __init__(self, plan: Plan, shelf: Shelf, wall: Callable[[], float]) -> None:
         self._plan, self._shelf, self._wall = plan, shelf, wall
-        self._pages: dict[tuple[str, str], Callable[[bytes], Reply]] = {
+        self._pages: Pages = {
             ("GET", "/"): lambda body: Reply(b"Ollama is running", content_type="text/plain; charset=utf-8"),
             ("GET", "/api/version"): lambda body: _json({"version": OLLAMA_VERSION}),
             ("GET", "/api/tags"): lambda body: _json({"models": [self._model(name) for name in plan.models]}),
@@ -105,6 +117,7 @@ class OllamaFace:
             ("POST", "/api/show"): self._show,
             ("GET", "/v1/models"): lambda body: _json(self._listed()),
         }
+        self._pages |= {("HEAD", path): self._pages["GET", path] for path in ("/", "/api/version", "/api/tags")}
 
     def page(self, method: str, path: str, body: bytes) -> Reply | None:
         """One of the pages; None: there is none such."""
@@ -113,7 +126,7 @@ class OllamaFace:
 
     def ask(self, path: str, body: bytes, id: str) -> tuple[Ask, Voice] | None:
         """A request on one of the four inference routes; raises `Rejected`."""
-        if path not in ("/api/chat", "/api/generate", "/v1/chat/completions", "/v1/completions"):
+        if path not in OLLAMA_ASKED:
             return None
         ask = ask_of(path, body, id)
         if ask.model not in self._plan.models:
@@ -128,6 +141,12 @@ class OllamaFace:
             return _json({"error": error.message}, error.status)
         kind = {404: "not_found_error", 400: "invalid_request_error"}.get(error.status, "api_error")
         return _json({"error": {"message": error.message, "type": kind, "param": None, "code": None}}, error.status)
+
+    def absent(self, path: str) -> Reply:
+        """Gin's own words."""
+        if _there(path, self._pages, OLLAMA_ASKED):
+            return Reply(b"405 method not allowed", 405, "text/plain")
+        return Reply(b"404 page not found", 404, "text/plain")
 
     def headers(self, id: str) -> list[tuple[bytes, bytes]]:
         """None: Ollama knows no request ids."""
@@ -161,6 +180,10 @@ class OllamaFace:
     def _listed(self) -> dict[str, Any]:
         data = [{"id": name, "object": "model", "created": 0, "owned_by": "library"} for name in self._plan.models]
         return {"object": "list", "data": data}
+
+
+def _there(path: str, pages: Pages, asked: Collection[str]) -> bool:
+    return path in asked or any(path == page for _, page in pages)
 
 
 def _json(said: Any, status: int = 200) -> Reply:

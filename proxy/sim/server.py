@@ -55,7 +55,7 @@ class Server:
             page = self._face.page(method, path, body)
             asked = self._face.ask(path, body, id) if page is None and method == "POST" else None
             if asked is None:
-                await answer.whole(page or Reply(b'{"detail":"Not Found"}', 404))
+                await answer.whole(page or self._face.absent(path))
                 return
             await _unless_left(receive, self._work(*asked, answer))
         except Rejected as error:

@@ -27,6 +27,7 @@ def test_errors_are_vllms(path: str, body: Any, status: int, type: str) -> None:
 @pytest.mark.parametrize("path", ["/v1/models", "/version", "/health", "/ping", "/load", "/metrics"])
 def test_pages_are_there(path: str) -> None:
     assert ask(vllm(), path, b"", "GET").status == 200
+    assert ask(vllm(), path, b"", "HEAD").status == (200 if path == "/metrics" else 405)
 
 
 def test_models_are_owned_by_vllm() -> None:
@@ -40,9 +41,38 @@ def test_tokenize_counts_what_the_usage_says() -> None:
     assert ask(vllm(), "/tokenize", {"prompt": "four short words"}).body["count"] == 5
 
 
-@pytest.mark.parametrize(("method", "path"), [("GET", "/nope"), ("POST", "/nope"), ("GET", "/v1/completions")])
-def test_anything_else_is_not_found(method: str, path: str) -> None:
-    assert ask(vllm(), path, b"{}", method).status == 404
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/", 404),
+        ("GET", "/nope", 404),
+        ("POST", "/nope", 404),
+        ("GET", "/v1/completions", 405),
+        ("HEAD", "/v1/models", 405),
+    ],
+)
+def test_anything_else_is_not_there_or_not_so(method: str, path: str, status: int) -> None:
+    """As FastAPI has it."""
+    got = ask(vllm(), path, b"{}", method)
+    assert (got.status, got.body) == (status, {"detail": {404: "Not Found", 405: "Method Not Allowed"}[status]})
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "text"),
+    [
+        ("HEAD", "/", 200, b"Ollama is running"),
+        ("GET", "/", 200, b"Ollama is running"),
+        ("HEAD", "/api/version", 200, b'{"version": "0.33.0"}'),
+        ("HEAD", "/api/ps", 405, b"405 method not allowed"),
+        ("HEAD", "/v1/models", 405, b"405 method not allowed"),
+        ("GET", "/api/chat", 405, b"405 method not allowed"),
+        ("HEAD", "/nope", 404, b"404 page not found"),
+    ],
+)
+def test_ollama_answers_its_commands_heartbeat(method: str, path: str, status: int, text: bytes) -> None:
+    """As Ollama 0.33 answered; the server takes a body off a HEAD."""
+    got = ask(ollama(), path, b"", method)
+    assert (got.status, b"".join(got.writes)) == (status, text)
 
 
 def test_a_full_pending_queue_is_503_in_the_callers_shape() -> None:
