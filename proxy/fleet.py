@@ -12,6 +12,9 @@ from proxy.records import RequestFacts
 FRESH_S = 1.0
 """How old the lists of models may be that say that no engine serves a name."""
 
+ROOTED = ("llamacpp", "sglang", "ollama")
+"""Kinds that have a page at their root: one to chat on first, then those that only say that they run."""
+
 
 class Fleet:
     """All engines."""
@@ -82,11 +85,14 @@ def having(engines: Sequence[Engine], facts: RequestFacts) -> Sequence[Engine]:
     """Those that may have such a route, for a request that names no model; all, where none seems to.
 
     An engine's own language is for engines of that kind. What may be a form is for any: the model in it was not read.
-    All else is for any but Ollama, which speaks OpenAI's and Anthropic's language too, but wants a model there."""
+    The root is for who has a page there. All else is for any but Ollama, which speaks OpenAI's and Anthropic's language
+    too, but wants a model there."""
     if facts.dialect in {engine.kind for engine in engines} - {"openai"}:
         fitting = [engine for engine in engines if engine.kind == facts.dialect]
     elif (facts.dialect, facts.route) == ("passthrough", "inference"):
         return engines
+    elif facts.path == "/":
+        fitting = [engine for kind in ROOTED for engine in engines if engine.kind == kind]
     else:
         fitting = [engine for engine in engines if engine.kind != "ollama"]
     return fitting or engines

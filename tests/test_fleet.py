@@ -114,7 +114,7 @@ MIXED: Pages = {"one.test:1": LLAMACPP, "two.test:1": ollama(a="1"), "three.test
         ("GET", "/metrics", "other"),
         ("POST", "/tokenize", "other"),
         ("POST", "/v1/chat/completions", "other"),  # Ollama refuses what names no model
-        ("GET", "/", "other"),  # llama.cpp has a page there
+        ("GET", "/", "llamacpp"),  # a page for people; vLLM has none
         ("POST", "/v1/audio/transcriptions", "first"),  # a form, which is not read: it may name any
     ],
 )
@@ -123,10 +123,18 @@ def test_a_route_without_a_model_goes_to_an_engine_that_has_it(
     order: tuple[str, ...], method: str, path: str, place: str
 ) -> None:
     upstream = [{"url": f"http://{name}.test:1", "name": name} for name in order]
-    facts = RequestFacts(*classify(method, path))
+    facts = RequestFacts(*classify(method, path), path=path)
     other = next(name for name in order if name != "two")
     expected = {"ollama": "two", "llamacpp": "one", "vllm": "three", "other": other, "first": order[0]}[place]
     assert at(MIXED, lambda house: chosen(house, facts), upstream=upstream) == [expected]
+
+
+def test_the_root_is_asked_of_an_engine_that_has_a_page_there() -> None:
+    """Whoever looks so whether all is well was told 404, by vLLM, with an Ollama beside it."""
+    root = RequestFacts(*classify("GET", "/"), path="/")
+    pages = {name: page for name, page in MIXED.items() if name != "one.test:1"}
+    assert at(pages, lambda house: chosen(house, root), upstream=THREE[:0:-1]) == ["two"]
+    assert at(SITES, lambda house: chosen(house, root)) == ["one"]
 
 
 @pytest.mark.parametrize(("name", "place"), [("a", "two"), ("b", "one"), ("org/c", "three")])
