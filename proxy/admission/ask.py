@@ -7,7 +7,7 @@ from proxy.names import Listed, short, shortest
 from proxy.records import RequestFacts, TokenCount
 
 OTHERS = "(others)"
-"""The model under whose name all share a counter that have none of their own."""
+"""The model, or tenant, under whose name all share a counter that have none of their own."""
 
 TOKEN_BYTES = 4
 """Bytes a token of plain text in UTF-8: what is charged for a prompt that cannot be read."""

@@ -13,7 +13,7 @@ from typing import Any
 from proxy.admission import sizes
 from proxy.admission.ask import Ask
 from proxy.admission.budget import DAY_S, HOUR_S, Budget
-from proxy.admission.counters import Counters, Key
+from proxy.admission.counters import Counters, Key, Keys
 from proxy.admission.gcra import Gcra
 from proxy.admission.hold import Hold, Now
 from proxy.admission.quota import Quota
@@ -30,9 +30,6 @@ UNLIMITED = 2**31
 
 LOOKED_AT, SHOWN = 300, 100
 """Counters of each sort that a snapshot looks at, and counters in it: the fullest first. It is taken every second."""
-
-RESTORED = 65_536
-"""Budgets that are read from a file at most, whatever is in it."""
 
 KEY_LENGTH = 1_024
 """Characters of a part of a key that is read from a file: names of models are shorter, the rest is configured."""
@@ -189,8 +186,8 @@ class Limits:
             budget.restore(one)
         except ValueError:
             return False
-        if limit is not None and len(self._budgets) < RESTORED:
-            self._budgets.keep(key, key, lambda: budget)
+        if limit is not None:
+            self._budgets.put(key, budget)
         return True
 
     # --- one rule ---
@@ -210,26 +207,26 @@ class Limits:
 
     def _charge(self, hold: Hold, rule: Rule, ask: Ask, now: Now) -> None:
         if (allowed := rule.requests_per_minute) is not None:
-            hold.request(self._rates.keep(*_keys(rule, "requests_per_minute", ask), partial(Gcra, allowed)), now)
+            hold.request(self._rates.keep(_keys(rule, "requests_per_minute", ask), partial(Gcra, allowed)), now)
         if (allowed := rule.tokens_per_minute) is not None:
-            hold.prompt(self._rates.keep(*_keys(rule, "tokens_per_minute", ask), partial(Gcra, allowed)), now)
+            hold.prompt(self._rates.keep(_keys(rule, "tokens_per_minute", ask), partial(Gcra, allowed)), now)
         for name, window_s in WINDOWS.items():
             if (allowed := getattr(rule, name)) is not None:
-                hold.tokens(self._budgets.keep(*_keys(rule, name, ask), partial(Budget, allowed, window_s)), now)
+                hold.tokens(self._budgets.keep(_keys(rule, name, ask), partial(Budget, allowed, window_s)), now)
 
     # --- counters ---
 
     def _rate(self, rule: Rule, name: str, allowed: int, ask: Ask) -> Gcra:
         """The counter as it stands; a new one is kept only where something is charged to it."""
-        return _changed(self._rates.find(*_keys(rule, name, ask)) or Gcra(allowed), allowed)
+        return _changed(self._rates.find(_keys(rule, name, ask)) or Gcra(allowed), allowed)
 
     def _budget(self, rule: Rule, name: str, allowed: int, ask: Ask) -> Budget:
-        budget = self._budgets.find(*_keys(rule, name, ask)) or Budget(allowed, WINDOWS[name])
+        budget = self._budgets.find(_keys(rule, name, ask)) or Budget(allowed, WINDOWS[name])
         budget.limit = allowed
         return budget
 
     def _slot(self, rule: Rule, allowed: int, ask: Ask) -> Slots:
-        slots = self._slots.keep(*_keys(rule, "max_concurrency", ask), partial(Slots, allowed))
+        slots = self._slots.keep(_keys(rule, "max_concurrency", ask), partial(Slots, allowed))
         slots.limit = allowed
         return slots
 
@@ -257,9 +254,10 @@ def _patience(denial: Denial) -> float:
     return float("inf") if denial.wait_ns is None else denial.wait_ns
 
 
-def _keys(rule: Rule, limit: str, ask: Ask) -> tuple[Key, Key]:
-    """The key of the request's own counter, and of the one that it shares for want of room."""
-    return (limit, *rule.subject(ask)), (limit, *rule.subject(ask, shared=True))
+def _keys(rule: Rule, limit: str, ask: Ask) -> Keys:
+    """The key of the request's own counter, and of those that it shares for want of room."""
+    models, tenants = ("model",), ("model", "tenant")
+    return (limit, *rule.subject(ask)), (limit, *rule.subject(ask, models)), (limit, *rule.subject(ask, tenants))
 
 
 def _key(kept: object) -> tuple[str, str, *tuple[str, ...]] | None:

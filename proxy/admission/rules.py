@@ -1,6 +1,6 @@
 """What the operator wants: limits, for whom, and whether they are in force. Plain frozen values."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
@@ -84,12 +84,13 @@ class Rule:
     def _fits(self, model: str | None) -> bool:
         return model is not None and _matches([name.casefold() for name in self.models], spellings(model))
 
-    def subject(self, ask: Ask, *, shared: bool = False) -> tuple[str, ...]:
-        """Whose counter it is: the name of the rule, and what it is kept apart by. `shared`: that of all models which
-        have none of their own."""
+    def subject(self, ask: Ask, shared: Collection[str] = ()) -> tuple[str, ...]:
+        """Whose counter it is: the name of the rule, and what it is kept apart by. `shared`: that of all models, or
+        tenants, which have none of their own."""
         if not self.per:
             return (self.name,)
-        whose = {"engine": ask.engine, "model": OTHERS if shared else ask.counted, "tenant": ask.tenant or ""}
+        whose = {"engine": ask.engine, "model": ask.counted, "tenant": ask.tenant or ""}
+        whose |= dict.fromkeys(shared, OTHERS)
         return (self.name, *[whose[scope] for scope in SCOPES if scope in self.per])
 
 

@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.admission.ask import OTHERS, Ask
-from proxy.admission.counters import COUNTERS
+from proxy.admission.counters import COUNTERS, TENANTS
 from proxy.admission.gcra import PERIOD_NS
 from proxy.admission.hold import Hold, Now, Spent
-from proxy.admission.limits import RESTORED, SHOWN, UNLIMITED, Limits, Weighed
+from proxy.admission.limits import SHOWN, UNLIMITED, Limits, Weighed
 from proxy.admission.quota import Quota
 from proxy.admission.rules import Rule
 from proxy.records import AdmissionVerdict
@@ -277,9 +277,9 @@ def test_odd_things_are_left_out_and_counted_and_the_rest_is_taken_up() -> None:
 
 def test_a_file_of_any_length_fills_no_memory() -> None:
     limits = Limits([Rule("r", per=("model",), tokens_per_hour=1_000)])
-    kept = [{"key": ["tokens_per_hour", "r", f"m{n}"], "window": 10, "used": 1} for n in range(RESTORED + 9)]
+    kept = [{"key": ["tokens_per_hour", "r", f"m{n}"], "window": 10, "used": 1} for n in range(TENANTS + 9)]
     assert limits.restore({"budgets": kept}) == 0
-    assert len(limits.to_dict()["budgets"]) == RESTORED
+    assert len(limits.to_dict()["budgets"]) == TENANTS
 
 
 def test_every_tenant_s_budget_is_there_after_a_restart() -> None:

@@ -74,9 +74,10 @@ def test_a_rule_that_cannot_stand_is_not_made(fields: dict[str, Any], wrong: str
 def test_a_counter_is_named_by_what_it_is_kept_apart_by() -> None:
     asked = ASK._replace(counted="m1", tenant=None)
     every = Rule("r", per=("tenant", "model", "engine"))
-    assert Rule("r").subject(asked, shared=True) == ("r",)
+    assert Rule("r").subject(asked, ["model"]) == ("r",)
     assert every.subject(asked) == ("r", "gpu-1", "m1", "")
-    assert every.subject(asked, shared=True) == ("r", "gpu-1", OTHERS, "")
+    assert every.subject(asked, ["model"]) == ("r", "gpu-1", OTHERS, "")
+    assert every.subject(asked, ["model", "tenant"]) == ("r", "gpu-1", OTHERS, OTHERS)
 
 
 def test_sizes_are_what_a_body_alone_decides() -> None:
