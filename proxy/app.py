@@ -145,7 +145,7 @@ class DataApp:
         """Keep what must outlive a restart; the file is written off the loop. Raises OSError."""
         if self.settings.state:
             counting = {engine.name: engine.desk.to_dict() for engine in self.fleet.engines}
-            text = await spell({"v": 1, "limits": self.door.limits.to_dict(), "counting": counting})
+            text = await spell({"v": 1, "limits": {"budgets": self.door.limits.kept()}, "counting": counting})
             loop = asyncio.get_running_loop()
             await loop.run_in_executor(self._keeper, keep, Path(self.settings.state), text)
 

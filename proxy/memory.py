@@ -30,7 +30,7 @@ def recall(file: Path) -> dict[str, Any] | None:
 
 async def spell(what: dict[str, Any]) -> list[bytes]:
     """Its JSON text in pieces. It is made on the loop, for a thread would hold the interpreter for longer, and others
-    have their turn meanwhile; so it must not change."""
+    have their turn meanwhile; so it must not change, save what an iterator gives when its turn comes."""
     text = []
     for number, piece in enumerate(pieces(what)):
         text.append(piece)
@@ -52,16 +52,18 @@ def keep(file: Path, text: Iterable[bytes]) -> None:
 
 
 def pieces(value: Any, depth: int = DEPTH) -> Iterator[bytes]:
-    """The JSON text of a value, in pieces."""
+    """The JSON text of a value, in pieces; an iterator in it is a list of what it gives."""
     if depth and value and isinstance(value, dict):
         for number, (name, each) in enumerate(value.items()):
             yield b"%b%b:" % (b"," if number else b"{", msgspec.json.encode(name))
             yield from pieces(each, depth - 1)
         yield b"}"
-    elif depth and value and isinstance(value, list):
-        for number, each in enumerate(value):
-            yield b"," if number else b"["
+    elif depth and isinstance(value, list | Iterator):
+        mark = b"["
+        for each in value:
+            yield mark
             yield from pieces(each, depth - 1)
-        yield b"]"
+            mark = b","
+        yield b"]" if mark == b"," else b"[]"
     else:
         yield msgspec.json.encode(value)

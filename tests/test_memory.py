@@ -50,6 +50,20 @@ def test_the_pieces_are_the_whole(depth: int) -> None:
     assert (depth == 0) == (len(parts) == 1)
 
 
+def test_what_an_iterator_gives_is_a_list_made_as_it_is_spelt() -> None:
+    given: list[int] = []
+
+    def numbers(count: int) -> Iterator[int]:
+        for number in range(count):
+            given.append(number)
+            yield number
+
+    parts = pieces({"none": numbers(0), "some": numbers(3)}, DEPTH)
+    assert next(parts) == b'{"none":'
+    assert given == []
+    assert json.loads(b'{"none":' + b"".join(parts)) == {"none": [], "some": [0, 1, 2]}
+
+
 def test_each_budget_and_each_calibration_is_a_piece() -> None:
     assert {b'{"w":[0.5]}', '{"key":["a","é"]}'.encode()} <= set(pieces(WHAT, DEPTH))
 

@@ -5,7 +5,7 @@ in force for those that it would let pass; those that it would not are written d
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -162,14 +162,15 @@ class Limits:
         if len(self._slots) > SPARED:
             self._slots.sweep(lambda slots: not slots.taken and not slots.waiting)
 
-    def to_dict(self) -> dict[str, Any]:
-        """The budgets, as JSON, to be kept over a restart. Rates are full again within a minute."""
-        used = [(key, budget) for key, budget in self._budgets.items() if not budget.unused]
-        return {"budgets": [{"key": list(key), **budget.to_dict()} for key, budget in used]}
+    def kept(self) -> Iterator[dict[str, Any]]:
+        """The budgets, as JSON, one by one, to be kept over a restart. Rates are full again within a minute."""
+        for key, budget in list(self._budgets.items()):
+            if not budget.unused:
+                yield {"key": list(key), **budget.to_dict()}
 
     def restore(self, kept: object) -> int:
-        """Go on from what `to_dict` gave; budgets of rules that are gone are left out. Returns how many things were
-        odd, and left out too."""
+        """Go on from what `kept` gave, under `budgets`; those of rules that are gone are left out. Returns how many
+        things were odd, and left out too."""
         budgets = kept.get("budgets", []) if isinstance(kept, dict) else None
         if not isinstance(budgets, list):
             return 1
