@@ -1,16 +1,19 @@
 """What is worth saying of many exchanges together. Pure, over the recent records."""
 
+from bisect import bisect_right, insort
 from collections.abc import Callable, Iterable
 
 from proxy.names import shortest
 from proxy.prefixes.ledger import without_effect
-from proxy.records import Outcome, RequestRecord
+from proxy.records import Finished, Outcome, RequestRecord
 
 KEEP_S = 300.0
 """Ollama keeps a model for 5 minutes after its last request (OLLAMA_KEEP_ALIVE): one that must be loaded again sooner
 was pushed out."""
 SWAPS = 2
 """One push may be chance."""
+UNLOADED = "unload"
+"""Why Ollama's answer ends to who asks it to let go of a model: that one is not pushed out."""
 
 
 def trends(records: Iterable[RequestRecord]) -> dict[str, list[str]]:
@@ -24,16 +27,33 @@ def trends(records: Iterable[RequestRecord]) -> dict[str, list[str]]:
 
 def model_swaps(records: list[RequestRecord]) -> bool:
     """Loads alternate between models: one is loaded again although it was used just now, for another had its place."""
-    used_s: dict[str, float] = {}
+    ends_s: dict[str, list[float]] = {}
     loaded: str | None = None
     swaps = 0
     for record in records:
-        model, timeline = shortest(record.finished.facts.model or ""), record.finished.timeline
+        finished, timeline = record.finished, record.finished.timeline
+        model = shortest(finished.facts.model or "")
+        ends = ends_s.setdefault(model, [])
         if "cold_load" in record.findings:
-            swaps += loaded != model and timeline.at_s - used_s.get(model, -KEEP_S) < KEEP_S
+            swaps += loaded != model and _used_just_now(ends, timeline.at_s)
             loaded = model
-        used_s[model] = timeline.at_s + timeline.total_ns / 1e9
+        if timeline.finish == UNLOADED:
+            ends.clear()
+        elif _used(finished):
+            insort(ends, timeline.at_s + timeline.total_ns / 1e9)
     return swaps >= SWAPS
+
+
+def _used(finished: Finished) -> bool:
+    """The model was in memory for this one: it was neither turned away nor gone before anything came."""
+    served = finished.outcome is Outcome.COMPLETED or finished.timeline.first_token_ns is not None
+    return served and finished.facts.route == "inference"
+
+
+def _used_just_now(ends_s: list[float], at_s: float) -> bool:
+    """One of its requests was over when this one came. What ran still may have waited for the same load as this one."""
+    over = bisect_right(ends_s, at_s)
+    return over > 0 and at_s - ends_s[over - 1] < KEEP_S
 
 
 def cache_no_effect(records: list[RequestRecord]) -> bool:

@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 
 from proxy.exporters.books import BooksExporter
@@ -5,9 +7,16 @@ from proxy.office.trends import trends
 from proxy.records import Outcome, PrefixVerdict, RequestRecord, Usage
 from tests.support.records import AT_S, record, timeline
 
+S = 1_000_000_000
 
-def used(model: str, after_s: float, *findings: str, engine: str = "ollama") -> RequestRecord:
-    return record(model=model, findings=findings, engine=engine, timeline=timeline(at_s=AT_S + after_s))
+
+def used(model: str, after_s: float, *findings: str, for_s: float = 1, **changes: Any) -> RequestRecord:
+    line = timeline(at_s=AT_S + after_s, total_ns=int(for_s * S), **changes.pop("line", {}))
+    return record(model=model, findings=findings, timeline=line, **changes)
+
+
+def refused(model: str, after_s: float, outcome: Outcome) -> RequestRecord:
+    return used(model, after_s, outcome=outcome, line={"first_token_ns": None})
 
 
 def loads(*models: str, every_s: float = 30) -> list[RequestRecord]:
@@ -30,6 +39,93 @@ def loads(*models: str, every_s: float = 30) -> list[RequestRecord]:
 def test_loads_alternate_when_a_model_used_just_now_had_to_go(records: list[RequestRecord], swaps: bool) -> None:
     assert ("model_swaps" in trends(records)) is swaps
     assert trends(reversed(records)) == trends(records)
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        pytest.param(
+            [
+                used("a", 0, "cold_load", for_s=3),
+                used("b", 0.2, "cold_load", for_s=6),
+                used("a", 0.4, "cold_load", for_s=5.6),
+                used("b", 0.6, "cold_load", for_s=5.6),
+            ],
+            id="of which both stay: who came meanwhile waited for the same load",
+        ),
+        *(
+            pytest.param(
+                [
+                    refused("a", 0, outcome),
+                    used("a", 2, "cold_load"),
+                    refused("b", 4, outcome),
+                    used("b", 6, "cold_load"),
+                    refused("c", 8, outcome),
+                    used("c", 10, "cold_load"),
+                ],
+                id=f"that were not used before: {outcome}",
+            )
+            for outcome in Outcome
+            if outcome is not Outcome.COMPLETED
+        ),
+        pytest.param(
+            [
+                used("a", 0, route="read"),
+                used("a", 2, "cold_load"),
+                used("b", 4, route="read"),
+                used("b", 6, "cold_load"),
+                used("c", 8, route="manage"),
+                used("c", 10, "cold_load"),
+            ],
+            id="of which somebody only read",
+        ),
+        pytest.param(
+            [
+                one
+                for number, model in enumerate("ababab")
+                for one in (
+                    used(model, 10 * number, "cold_load"),
+                    used(model, 10 * number + 5, line={"finish": "unload", "first_token_ns": None}),
+                )
+            ],
+            id="that were told to go",
+        ),
+    ],
+)
+def test_no_model_was_pushed_out_of_those(records: list[RequestRecord]) -> None:
+    assert trends(records) == {}
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        pytest.param(
+            [used(model, 10 * number, "cold_load", for_s=15) for number, model in enumerate("ababab")],
+            id="while the next waits already",
+        ),
+        pytest.param(
+            [
+                one
+                for number, model in enumerate("ababab")
+                for one in (
+                    used(model, 10 * number, "cold_load", for_s=8),
+                    used(model, 10 * number + 1, for_s=60),
+                    used(model, 10 * number + 2, for_s=5),
+                )
+            ],
+            id="while others of theirs are not over",
+        ),
+        pytest.param(
+            [
+                used(model, 10 * number, "cold_load", outcome=Outcome.CLIENT_GONE)
+                for number, model in enumerate("ababab")
+            ],
+            id="whose clients left in the middle of their answers",
+        ),
+    ],
+)
+def test_models_are_pushed_out(records: list[RequestRecord]) -> None:
+    assert trends(records) == trends(reversed(records)) == {"model_swaps": ["ollama"]}
 
 
 def test_engines_are_looked_at_apart() -> None:
