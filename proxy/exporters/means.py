@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from proxy.engines.gauges import Total
 
 NAMES = ("ttft", "queue", "prefill", "decode")
-"""Means that an engine tells and records have too, with the same start and end."""
+"""Means that an engine tells and records have too, with the same start and end: of `ttft` from dispatch, for the engine
+knows nothing of our queue, and no decode by our clock while a client read slowly."""
 
 APART = 0.05
 """Means that differ by more, as a share of the engine's, are apart ..."""

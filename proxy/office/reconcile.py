@@ -38,10 +38,12 @@ class Ours:
             self.reusable += _reusable(finished.prefix)
         if finished.outcome is not Outcome.COMPLETED:
             return
-        if finished.timeline.first_token_ns is not None:
-            self._count("ttft", finished.timeline.first_token_ns)
+        line = finished.timeline
+        if line.first_token_ns is not None and line.dispatched_ns is not None:
+            self._count("ttft", line.first_token_ns - line.dispatched_ns)  # the engine's begins when it is asked
         for phase in record.breakdown.phases:
-            if phase.name in PHASES and phase.klass in KNOWN:
+            slowed = line.blocked_ns > 0 and phase.source == "clock"  # by the client, whom the engine does not wait for
+            if phase.name in PHASES and phase.klass in KNOWN and not slowed:
                 self._count(phase.name, phase.ns)
 
     def copy(self) -> "Ours":

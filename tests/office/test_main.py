@@ -47,7 +47,7 @@ def test_what_engines_counted_is_in_the_store_when_the_office_ends(tmp_path: Pat
     office.close()
     (mean,) = means(tmp_path / "s.db", Wanted())
     assert (mean.engine, mean.theirs.count, mean.ours.count) == ("ollama", 1, 1)
-    assert (mean.theirs.sum_s, mean.ours.sum_s) == (3, 0.3)
+    assert (mean.theirs.sum_s, mean.ours.sum_s) == (3, 0.299)
 
 
 class Pages(httpx.AsyncBaseTransport):

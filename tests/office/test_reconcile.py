@@ -6,8 +6,8 @@ from proxy.engines.gauges import Gauges, Total
 from proxy.exporters.means import NAMES, Compared, Stretch
 from proxy.office.reconcile import Ours, Snapshot, cache_contradicted, compare, stretches
 from proxy.prefixes.ledger import TEMPLATE, Ledger
-from proxy.records import Outcome, PrefixVerdict
-from tests.support.records import record, timeline
+from proxy.records import Class, Outcome, Phase, PhaseBreakdown, PrefixVerdict
+from tests.support.records import MS, record, timeline
 
 NOTHING = Gauges(totals={})
 
@@ -67,9 +67,33 @@ def test_our_sums_are_of_completed_requests_and_known_phases() -> None:
     ours.add(record())
     ours.add(record(outcome=Outcome.CLIENT_GONE))
     ours.add(record(timeline=timeline(gaps_ms=(), first_token_ns=None)))
-    assert ours.totals == {"ttft": Total(sum_s=0.3, count=1)}
+    assert ours.totals == {"ttft": Total(sum_s=0.299, count=1)}
     assert ours.copy() == ours
     assert ours.copy().totals is not ours.totals
+
+
+def test_times_begin_where_the_engine_is_asked_as_its_own_do() -> None:
+    ours = Ours()
+    waited = timeline(ttft_ms=4_000, admission_ns=3_700 * MS, dispatched_ns=3_800 * MS)
+    ours.add(record(timeline=waited))
+    ours.add(record(timeline=timeline(dispatched_ns=None)))
+    assert ours.totals["ttft"] == Total(sum_s=0.2, count=1)
+
+
+@pytest.mark.parametrize(
+    ("source", "blocked_ns", "counted"),
+    [
+        pytest.param("clock", 0, True, id="the client reads along"),
+        pytest.param("clock", 1, False, id="by our clock, and a slow client is in it"),
+        pytest.param("vllm.metrics", 1, True, id="the engine says it, whoever reads"),
+    ],
+)
+def test_a_slow_client_is_in_no_mean(source: str, blocked_ns: int, counted: bool) -> None:
+    ours = Ours()
+    decode = Phase("decode", 9_000 * MS, Class.DERIVED, source)
+    ours.add(replace(record(timeline=timeline(blocked_ns=blocked_ns)), breakdown=PhaseBreakdown((decode,))))
+    assert ("decode" in ours.totals) is counted
+    assert "ttft" in ours.totals
 
 
 def cached(queries: float | None, hits: float | None, audited: int, reusable: int) -> Snapshot:
