@@ -55,8 +55,8 @@ class Engine:
     ) -> None:
         """`configured`: else it is only looked for."""
         self.upstream = upstream
-        self.counts = configured
-        """It is one of ours, whether it answers or not: it is configured, or was found."""
+        self.counts, self.stranger = configured, False
+        """It is one of ours, whether it answers or not: configured, or found. Else what answers there is a stranger."""
         self.name = upstream.label
         self.url = httpx.URL(upstream.url)
         self.authority: bytes = self.url.netloc
@@ -165,10 +165,13 @@ class Engine:
 
         `shape`: None where it did not say it now; `began_s`: when its process began, by its own clock, if it says so.
         """
-        if fingerprint.answers:
+        self.counts = self.counts or (fingerprint.answers and fingerprint.is_engine)
+        self.stranger = fingerprint.answers and not self.counts
+        answers = fingerprint.answers and self.counts
+        if answers:
             self._gone = self._gone and (began_s is None or began_s != self._began_s)  # else it was out of reach
             self._found(fingerprint, shape, began_s)
-        self._heard(answers=fingerprint.answers, gone=not self._late)
+        self._heard(answers=answers, gone=not self._late)
 
     def _found(self, fingerprint: Fingerprint, shape: CacheShape | None, began_s: float | None) -> None:
         if self.upstream.kind != "auto":
@@ -195,7 +198,6 @@ class Engine:
         if answers and self._gone:
             self._anew()
         self.answers, self._gone = answers, not answers and (gone or self._gone)
-        self.counts = self.counts or answers
 
     def _anew(self) -> None:
         self._gone, self._began_s = False, None

@@ -39,9 +39,11 @@ class Fleet:
 
         One engine serves whatever it is asked: the name is its business. A request that names no model goes to the
         first that has such a route. Raises UnknownModel when no engine lists the model, after all lists were read
-        afresh.
+        afresh, and EngineUnreachable when none was ever found of those that are looked for.
         """
         engines = self.present
+        if not engines[0].counts:
+            engines = await self._found()
         if len(engines) == 1:
             return engines[0]
         if facts.kind == "models":
@@ -56,6 +58,13 @@ class Fleet:
         able, turn = answering(serving), next(self._turn)
         order = (*able[turn % len(able) :], *able[: turn % len(able)])
         return min(order, key=lambda engine: len(engine.inflight))
+
+    async def _found(self) -> Sequence[Engine]:
+        """Those that count now. What else answers where engines are looked for is not for it."""
+        await self._look_afresh(self.engines)
+        if not self.present[0].counts:
+            raise EngineUnreachable(f"no engine was found at {', '.join(engine.name for engine in self.engines)}")
+        return self.present
 
     async def _look_afresh(self, engines: Sequence[Engine]) -> None:
         """One look for all who wait for one: strange names cost the engines little, however many come."""

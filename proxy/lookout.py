@@ -44,7 +44,7 @@ class Lookout:
         loop = asyncio.get_running_loop()
         due_s = loop.time() + STEADY_S
         while True:
-            silent = [engine for engine in self._fleet.engines if not engine.answers]
+            silent = [engine for engine in self._fleet.engines if not (engine.answers or engine.stranger)]
             if await self._troubled(min(due_s - loop.time(), SILENT_S if silent else STEADY_S)) or loop.time() >= due_s:
                 await self.look_at_all()
                 due_s = loop.time() + STEADY_S

@@ -20,7 +20,7 @@ LIST_S = 5.0
 
 
 class Together(Engine):
-    """All engines as one, for a list of their models."""
+    """All engines that count as one, for a list of their models."""
 
     def __init__(self, engines: Sequence[Engine]) -> None:
         first = engines[0]
@@ -34,10 +34,11 @@ class Together(Engine):
     ) -> Answer:
         """One list from all that have one, else what the first said instead. Raises EngineUnreachable where none
         answers. What asks for no list (a browser's preflight) goes to the first engine."""
+        engines = [engine for engine in self._engines if engine.counts]
         if method not in ("GET", "HEAD"):
-            return await self._engines[0].call(method, target, headers, body, connect_s, sent)
+            return await engines[0].call(method, target, headers, body, connect_s, sent)
         also = [pair for pair in headers if pair[0] in KEYS or pair[0] in ASKING]
-        asked = (engine.fetch(target.decode("latin-1"), LIST_S, also) for engine in self._engines)
+        asked = (engine.fetch(target.decode("latin-1"), LIST_S, also) for engine in engines)
         answers = [answer for answer in await asyncio.gather(*asked) if answer is not None]
         sent()
         if not answers:

@@ -43,6 +43,21 @@ def test_an_engine_that_is_silent_is_what_it_was() -> None:
     run(main)
 
 
+@pytest.mark.parametrize("configured", [True, False])
+def test_what_looks_like_no_engine_is_one_if_the_operator_says_so(configured: bool) -> None:
+    async def main(loop: VirtualLoop) -> None:
+        (engine,) = House(loop, OK, configured=configured).app.fleet.engines
+        engine.seen(Fingerprint(answers=True))
+        assert (engine.counts, bool(engine.answers), engine.stranger) == (configured, configured, not configured)
+        engine.seen(Fingerprint(answers=True, lists=True))
+        assert (engine.counts, engine.answers, engine.stranger) == (True, True, False)
+        for fingerprint in (Fingerprint(), Fingerprint(answers=True)):
+            engine.seen(fingerprint)  # it was one, and is silent, or has its list no more
+            assert (engine.counts, engine.answers, engine.stranger) == (True, fingerprint.answers, False)
+
+    run(main)
+
+
 VLLM = Fingerprint("vllm", "0.32.0", answers=True)
 
 

@@ -13,7 +13,7 @@ from proxy.wire.routes import classify
 from tests.support.client import simple_request
 from tests.support.clock import VirtualLoop, run
 from tests.support.house import House
-from tests.support.pages import DIGEST, Pages, llamacpp, ollama, serving, vllm
+from tests.support.pages import DIGEST, Pages, application, llamacpp, ollama, serving, vllm
 from tests.support.script import OK, Call, Script
 
 T = TypeVar("T")
@@ -263,8 +263,37 @@ def test_one_that_was_found_is_not_forgotten_when_it_is_gone() -> None:
     at(pages, work, configured=False)
 
 
-def test_where_none_that_were_looked_for_answers_all_count() -> None:
+def test_where_none_that_were_looked_for_answers_all_are_told_of() -> None:
     async def work(house: House) -> int:
         return len(house.app.fleet.present)
 
     assert at(dict.fromkeys(SITES), work, configured=False) == 3
+
+
+ANY = (asking("any"), asking(None), asking(None, "models"), RequestFacts("passthrough", "other", "read"))
+
+
+def test_a_web_server_where_an_engine_was_looked_for_gets_nothing() -> None:
+    pages: Pages = {"one.test:1": application(), "two.test:1": ollama(b=DIGEST), "three.test:1": None}
+    assert at(pages, lambda house: chosen(house, *ANY), configured=False) == ["two"] * 4
+
+
+@pytest.mark.parametrize("facts", ANY, ids=["a model", "no model", "a list", "a page"])
+@pytest.mark.parametrize("where", SITES)
+def test_a_web_server_alone_gets_nothing(where: str, facts: RequestFacts) -> None:
+    async def work(house: House) -> None:
+        with pytest.raises(EngineUnreachable, match=r"no engine was found at one, two, three$"):
+            await house.app.fleet.choose(facts)
+
+    at({**dict.fromkeys(SITES), where: application()}, work, configured=False)
+
+
+@pytest.mark.parametrize("facts", ANY[:2], ids=["a model", "no model"])
+def test_an_engine_that_has_just_come_is_found_by_whoever_asks(facts: RequestFacts) -> None:
+    pages: Pages = {"one.test:1": application(), "two.test:1": None, "three.test:1": None}
+
+    async def work(house: House) -> list[str]:
+        pages["two.test:1"] = vllm("m")
+        return await chosen(house, facts)
+
+    assert at(pages, work, configured=False) == ["two"]

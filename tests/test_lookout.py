@@ -14,7 +14,7 @@ from proxy.records import RequestFacts
 from tests.support.client import simple_request
 from tests.support.clock import START_NS, VirtualLoop, run
 from tests.support.house import House
-from tests.support.pages import DIGEST, Pages, llamacpp, loading, ollama, serving, vllm
+from tests.support.pages import DIGEST, Pages, application, llamacpp, loading, ollama, serving, vllm
 from tests.support.script import NOT_FOUND, OK, Call, Ending, Read, Script
 
 TWO = [{"url": "http://one.test:1", "name": "one"}, {"url": "http://two.test:1", "name": "two"}]
@@ -67,6 +67,11 @@ def test_looks_at_a_silent_engine_are_soon_and_leave_the_others_in_peace(configu
     pages: Pages = {**BOTH, "two.test:1": None}
     assert looks(pages, 5, nothing, "two.test:1", configured=configured) == [0, 2, 4]
     assert looks(pages, 31, nothing, "one.test:1", configured=configured) == [0, 30]
+
+
+def test_a_web_server_where_an_engine_was_looked_for_is_left_in_peace_too() -> None:
+    pages: Pages = {**BOTH, "two.test:1": application()}
+    assert looks(pages, 31, nothing, "two.test:1", configured=False) == [0, 30]
 
 
 def test_a_silent_engine_is_asked_for_little_until_it_answers() -> None:

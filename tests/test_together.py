@@ -9,7 +9,7 @@ import pytest
 from tests.support.client import Answer, simple_request
 from tests.support.clock import VirtualLoop, run
 from tests.support.house import House
-from tests.support.pages import Pages, serving
+from tests.support.pages import Pages, application, serving
 from tests.support.script import OK, Call, Read, Script
 from tests.support.streams import JSON
 from tests.test_fleet import SITES, THREE, at, site
@@ -100,6 +100,14 @@ def test_lists_are_asked_for_with_the_clients_key_or_the_engines_own() -> None:
     assert {call.engine: call.header("authorization") for call in calls} == {
         "one.test:1": "Bearer theirs", "two.test:1": "Bearer own",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("method", ["GET", "OPTIONS"])
+def test_a_web_server_where_an_engine_was_looked_for_is_not_asked(method: str) -> None:
+    key = ("authorization", "Bearer theirs")
+    _, calls, _ = listed({**SITES, "one.test:1": application()}, method=method, header=(key,), configured=False)
+    assert "one.test:1" not in {call.engine for call in calls}
+    assert calls
 
 
 def test_an_engine_that_is_slow_to_list_holds_nobody_up_for_ever() -> None:

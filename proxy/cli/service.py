@@ -204,7 +204,10 @@ class Service:
             if engine.fingerprint.barred:
                 key = "refuses its upstream.api_key" if engine.key else "wants a key: set upstream.api_key"
                 yield f"  {_place(engine)} {key}; until then its slots, models and version may be unknown"
-        silent = [engine for engine in self._app.fleet.engines if not engine.answers]
+        for engine in self._app.fleet.engines:
+            if engine.stranger:
+                yield f"  {engine.name} lists no models: not used; if it is an engine, --upstream {engine.upstream.url}"
+        silent = [engine for engine in self._app.fleet.engines if not (engine.answers or engine.stranger)]
         if silent and not (engines and self._searching):
             yield f"  no answer yet from {', '.join(map(_place, silent))}; looking again until one comes"
             yield from (f"    {engine.complaint}" for engine in silent if engine.counts and engine.complaint)

@@ -62,11 +62,18 @@ class Fingerprint:
     """It does, by `answering`."""
     barred: bool = False
     """It refuses look-ups without a key, or with the one it got: what it is stays unknown in part."""
+    lists: bool = False
+    """It has a list of models, if it were an empty one, or has none for who has no key."""
 
     @property
     def identity(self) -> tuple[str, str | None, int | None]:
         """Changes when another engine answers, or the same one was started anew with other slots."""
         return self.kind, self.version, self.slots
+
+    @property
+    def is_engine(self) -> bool:
+        """Something in it is an engine's; any web server answers."""
+        return self.kind != "openai" or self.lists
 
     def window(self, model: str | None) -> int | None:
         """Tokens that prompt and answer of this model have together; None: not known."""
@@ -110,6 +117,7 @@ def identify(answers: Answers) -> Fingerprint:
         ),
         answers=answering(answers),
         barred=any(status in BARRED for status, _, _ in answers.values()),
+        lists=_lists(said, listed),
     )
 
 
@@ -206,6 +214,16 @@ def _windows(kind: str, said: Said, listed: list[dict[str, Any]]) -> list[tuple[
 def _known(found: Iterable[tuple[Any, Any]]) -> list[tuple[str, int]]:
     known = ((word(name, ""), positive(tokens)) for name, tokens in found)
     return [(name, tokens) for name, tokens in known if name is not None and tokens is not None]
+
+
+def _lists(said: Said, listed: list[dict[str, Any]]) -> bool:
+    """Whether `/v1/models` is what engines have there. To who has no key vLLM and SGLang say `error`, in JSON."""
+    status, _, body = said.answers.get("/v1/models", (0, (), b""))
+    if status in BARRED:
+        return "error" in members(parsed(body))
+    page = _object(said, "/v1/models")
+    empty = page.get("object") == "list" and page.get("data") == []
+    return empty or any(word(entry.get("id")) for entry in listed)
 
 
 def _owners(said: Said) -> set[str | None]:

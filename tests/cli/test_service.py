@@ -101,6 +101,14 @@ def test_where_engines_are_looked_for_silent_ones_matter_only_when_all_are() -> 
         assert place in said
 
 
+def test_a_web_server_where_an_engine_was_looked_for_is_named_and_not_used() -> None:
+    alone = banner(Settings(), port8080=Fingerprint(answers=True))
+    line = "  localhost:8080 lists no models: not used; if it is an engine, --upstream http://localhost:8080\n"
+    assert line in alone
+    assert "no answer yet from localhost:11434 (Ollama), localhost:8000 (vLLM), localhost:30000 (SGLang); " in alone
+    assert line in banner(Settings(), port8080=Fingerprint(answers=True), port11434=Fingerprint("ollama", answers=True))
+
+
 def test_a_proxy_in_an_engines_old_place_does_not_look_for_it_there() -> None:
     said = banner(Settings(listen="127.0.0.1:30000", admin="127.0.0.1:8080"))
     assert "localhost:8000" in said

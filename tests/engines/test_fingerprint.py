@@ -9,6 +9,7 @@ from proxy.engines.fingerprint import (
     SIGNS,
     Answers,
     Fingerprint,
+    Reply,
     identify,
     own_options,
     resident,
@@ -69,7 +70,45 @@ def test_ollama() -> None:
         trained=(("smollm2:135m", 8192),),
         digests=(("smollm2:135m", DIGEST),),
         answers=True,
+        lists=True,
     )
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(ok(models("organization-owner", "m")), id="a list"),
+        pytest.param(ok({"data": [{"id": "m"}]}), id="a list that says no more"),
+        pytest.param(ok({"object": "list", "data": []}), id="an empty list"),
+        pytest.param((401, [], b'{"error": "Unauthorized"}'), id="vLLM and SGLang without a key"),
+        pytest.param((403, [], b'{"error": {"message": "no"}}'), id="a gateway without a key"),
+    ],
+)
+def test_what_engines_have_as_their_list_tells_them_from_any_web_server(page: Reply) -> None:
+    assert identify({"/": GONE, "/v1/models": page}).is_engine
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(GONE, id="nothing"),
+        pytest.param(ok("<html>an application of one page</html>"), id="a page"),
+        pytest.param(ok({"data": [{"name": "golf"}, {"name": "up"}]}), id="a list of other things"),
+        pytest.param(ok({"data": []}), id="an empty list of anything"),
+        pytest.param(ok([{"id": "m"}]), id="a list without an object"),
+        pytest.param((401, [], b"<html>log in</html>"), id="a page to log in"),
+        pytest.param((403, [], b'{"detail": "Not authenticated"}'), id="an application that wants a login"),
+        pytest.param((404, [], b'{"error": "Not Found"}'), id="an application's error"),
+    ],
+)
+def test_what_a_web_server_has_in_its_place_does_not(page: Reply) -> None:
+    found = identify({"/": ok("<html></html>"), "/version": ok({"version": "1"}), "/v1/models": page})
+    assert (found.answers, found.is_engine) == (True, False)
+
+
+@pytest.mark.parametrize("kind", SIGNS)
+def test_an_engine_of_a_kind_that_is_told_apart_needs_no_list(kind: str) -> None:
+    assert Fingerprint(kind).is_engine
 
 
 def test_what_a_gateway_says_for_a_busy_engine_is_not_told_by_it() -> None:

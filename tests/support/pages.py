@@ -31,6 +31,11 @@ def serving(pages: Mapping[str, Mapping[str, object] | None]) -> Callable[[Call]
     return choose
 
 
+def application() -> dict[str, object]:
+    """A web server that is no engine: pages for people, and something of its own behind them."""
+    return {"/": "<html>an application</html>", "/version": {"version": "1.2"}, "/api/tags": {"tags": ["red"]}}
+
+
 def llamacpp(*models: str, slots: int = 2, version: str = "b1") -> dict[str, object]:
     """What llama.cpp says of itself."""
     listed = [{"id": model, "owned_by": "llamacpp"} for model in models]
