@@ -70,10 +70,12 @@ class JsonlExporter:
         self._write()
 
     def reopen(self) -> None:
-        """Writes what is buffered to the old file, then opens the path anew."""
+        """Writes what is buffered to the old file, then opens the path anew; a stream that is still there goes on where
+        it was cut."""
         self._write()
-        self._release()
-        self._open()
+        if not self._stays():
+            self._release()
+            self._open()
 
     def close(self) -> None:
         """Writes what is left; lines that cannot be written are lost. A stream has half a second to take them."""
@@ -96,6 +98,15 @@ class JsonlExporter:
             self._torn = size > 0 and os.pread(self._file, 1, size - 1) != b"\n"
         except OSError as error:
             self._trouble.begins(error.strerror or str(error))
+
+    def _stays(self) -> bool:
+        """The path names the same stream as ever: to close it would lose what is in a pipe that nobody reads yet."""
+        if self._file is None or not self._stream:
+            return False
+        try:
+            return os.path.samestat(os.fstat(self._file), os.stat(self._path))
+        except OSError:
+            return False
 
     def _release(self) -> None:
         if self._file is not None:

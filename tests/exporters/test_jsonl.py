@@ -258,6 +258,61 @@ def test_the_end_waits_for_a_reader_that_reads_and_for_no_other(fifo: Path, monk
     assert unread.lost > 300
 
 
+def filled(fifo: Path) -> JsonlExporter:
+    """An exporter of 200 records to a pipe that is full, in the middle of a line."""
+    exporter = JsonlExporter(fifo)
+    for number in range(200):
+        exporter.export(record(str(number)))
+    exporter.tick(0)
+    return exporter
+
+
+@pytest.mark.parametrize("reopened", [1, 3])
+def test_a_pipe_that_stays_in_its_place_goes_on_where_it_was_cut(fifo: Path, reopened: int) -> None:
+    exporter = filled(fifo)
+    for _ in range(reopened):
+        exporter.reopen()  # nobody reads yet: what is in the pipe lives as long as it is open here
+    reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+    seen = drained(reader)
+    exporter.reopen()
+    exporter.reopen()
+    for _ in range(20):
+        seen += drained(reader)
+        exporter.tick(0)
+    exporter.close()
+    os.close(reader)
+    assert [json.loads(line)["id"] for line in seen.splitlines()] == [str(number) for number in range(200)]
+    assert exporter.lost == 0
+
+
+def test_a_pipe_that_lost_the_line_it_had_begun_still_knows_it_when_it_is_reopened(
+    fifo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exporter = filled(fifo)
+    monkeypatch.setattr(jsonl, "BUFFER_BYTES", 5_000)
+    exporter.tick(0)  # all but the last five lines are lost, the one that is cut among them
+    reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+    exporter.reopen()
+    seen = drained(reader)
+    exporter.tick(0)
+    seen += drained(reader)
+    exporter.close()
+    os.close(reader)
+    good, torn = [line for line in seen.splitlines() if line.endswith(b"}")], seen.splitlines()
+    assert len(torn) - len(good) == 1
+    assert [json.loads(line)["id"] for line in good][-1] == "199"
+    assert len(good) + exporter.lost == 200
+
+
+def test_a_pipe_whose_place_is_gone_is_let_go_of(fifo: Path) -> None:
+    exporter = filled(fifo)
+    fifo.unlink()
+    exporter.reopen()
+    exporter.close()
+    assert ids(fifo)[-1] == "199"
+    assert "?" not in ids(fifo)
+
+
 def test_a_rotated_stream_gets_no_half_line(fifo: Path, tmp_path: Path) -> None:
     exporter = JsonlExporter(fifo)
     for number in range(100):
