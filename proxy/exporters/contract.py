@@ -19,14 +19,16 @@
                 `inferred`: cached tokens by prefill time
     findings    what is worth saying
 
-Times are seconds. Unknown is null. What does not apply is absent: `itl_s` without a token event, `error` of a completed
-exchange, `counted` where nothing was counted, `prefix` where nothing was audited.
+Times are seconds. Unknown is null: `itl_s` and `tpot_s` too where the client read slowly, for its pace is no gap of the
+engine's. What does not apply is absent: `itl_s` without a token event, `error` of a completed exchange, `counted` where
+nothing was counted, `prefix` where nothing was audited.
 """
 
 from typing import Any
 
 import msgspec
 
+from proxy.exporters.stamps import engine_gaps
 from proxy.records import (
     AdmissionVerdict,
     EngineReport,
@@ -81,7 +83,7 @@ def to_dict(record: RequestRecord) -> dict[str, Any]:
         "findings": list(record.findings),
     }
     if timeline.gaps:
-        row["itl_s"] = _itl(timeline.gaps)
+        row["itl_s"] = _itl(engine_gaps(timeline))
     if finished.prefix is not None:
         row["prefix"] = _prefix(finished.prefix)
     if finished.outcome is not Outcome.COMPLETED:
@@ -112,7 +114,9 @@ def _phase(phase: Phase) -> dict[str, Any]:
     }
 
 
-def _itl(gaps: tuple[Gaps, ...]) -> dict[str, Any]:
+def _itl(gaps: tuple[Gaps, ...]) -> dict[str, Any] | None:
+    if not gaps:
+        return None
     worst = max(gaps, key=lambda choice: choice.max_ns)
     return {"p50": worst.p50_ns / SECOND_NS, "p99": worst.p99_ns / SECOND_NS, "max": worst.max_ns / SECOND_NS}
 

@@ -29,7 +29,7 @@ CREATE TABLE requests (
     ttfb_s REAL,
     ttft_s REAL,                -- arrival to first event with output; streams only
     tpot_s REAL,
-    itl_max_s REAL,             -- largest gap between two events with output
+    itl_max_s REAL,             -- largest gap between two events with output; NULL too where blocked_s is over 0
     blocked_s REAL NOT NULL,    -- the client read slowly; beside the sum
     -- The parts of total_s, in the order of life; joint names where only a sum is known:
     admission_s REAL, proxy_s REAL, frontend_s REAL, step_wait_s REAL, queue_s REAL,

@@ -16,7 +16,7 @@ from proxy.exporters.definitions import (
 )
 from proxy.exporters.exporter import InMemory
 from proxy.exporters.histogram import OTHER, Budget, Histograms, Labels, Sums
-from proxy.exporters.stamps import token_gaps
+from proxy.exporters.stamps import engine_gaps, token_gaps
 from proxy.messages import Pulse
 from proxy.names import as_it_is, shortest
 from proxy.records import Outcome, RequestRecord, Timeline
@@ -196,7 +196,7 @@ class Series(InMemory):
             self.times["overhead"].observe((), own, exemplar)
         if timeline.first_token_ns is not None:
             self.times["ttft"].observe(labels, timeline.first_token_ns, exemplar)
-        if timeline.gaps and not timeline.blocked_ns:  # else the client's pace is in them
+        if engine_gaps(timeline):
             gaps = token_gaps(timeline)
             self.times["itl"].observe_many(labels, gaps)
             self._add("stalls", labels[:1], _stalls(timeline, gaps))

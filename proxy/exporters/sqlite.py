@@ -14,6 +14,7 @@ from typing import Any
 from proxy.exporters.contract import SECOND_NS, seconds, to_json
 from proxy.exporters.means import Stretch
 from proxy.exporters.schema import NotOurs, known, migrate
+from proxy.exporters.stamps import engine_gaps
 from proxy.exporters.trouble import Trouble
 from proxy.records import PHASES, RequestRecord
 
@@ -176,7 +177,7 @@ def to_row(record: RequestRecord) -> Row:
     finished, breakdown = record.finished, record.breakdown
     facts, timeline, usage, count = finished.facts, finished.timeline, finished.usage, finished.counted
     phases = {phase.name: phase.ns / SECOND_NS for phase in breakdown.phases}
-    longest = max((gaps.max_ns for gaps in timeline.gaps), default=None)
+    longest = max((gaps.max_ns for gaps in engine_gaps(timeline)), default=None)
     return (
         *(finished.id, timeline.at_s, finished.engine, facts.model, facts.dialect, facts.kind, facts.route),
         *(timeline.streamed, finished.tenant, finished.outcome.value, finished.status),

@@ -6,6 +6,11 @@ from proxy.gaps import unpack_stamps
 from proxy.records import Gaps, Timeline
 
 
+def engine_gaps(timeline: Timeline) -> tuple[Gaps, ...]:
+    """Gaps of each choice; none where a client read slowly: its pace is in them, and the engine's is not known."""
+    return () if timeline.blocked_ns else timeline.gaps
+
+
 def token_gaps(timeline: Timeline) -> list[tuple[int, int]]:
     """Every gap between token events of one choice, as (nanoseconds, how often).
 

@@ -78,6 +78,12 @@ def test_what_is_inferred_of_the_cache_is_absent_where_nothing_is() -> None:
     assert "inferred" not in to_dict(record(prefix=PrefixVerdict(1, 600)))["prefix"]
 
 
+def test_the_pace_of_a_client_that_reads_slowly_is_no_gap() -> None:
+    row = to_dict(record(timeline=timeline(blocked_ns=1)))
+    assert list(row) == KEYS
+    assert (row["blocked_s"], row["itl_s"]) == (1e-9, None)
+
+
 def test_gaps_of_several_choices_are_those_of_the_worst() -> None:
     both = timeline()._replace(gaps=(Gaps(0, 9, 90, 1, 2, 3), Gaps(1, 9, 90, 4, 5, 60)))
     assert to_dict(record(timeline=both))["itl_s"] == {"p50": 4e-9, "p99": 5e-9, "max": 6e-8}

@@ -61,6 +61,13 @@ def test_what_is_unknown_is_null(tmp_path: Path) -> None:
     assert rows(tmp_path / "s.db", "ttft_s, prompt_tokens, itl_max_s, chunks") == [(None,) * 4]
 
 
+def test_the_pace_of_a_client_that_reads_slowly_is_no_gap(tmp_path: Path) -> None:
+    exporter = SqliteExporter(tmp_path / "s.db")
+    exporter.export(record(timeline=timeline(blocked_ns=1)))
+    exporter.close()
+    assert rows(tmp_path / "s.db", "itl_max_s, blocked_s, ttft_s") == [(None, 1e-9, 0.3)]
+
+
 def test_a_full_batch_does_not_wait_for_a_tick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sqlite, "BATCH", 2)
     exporter = SqliteExporter(tmp_path / "s.db")
