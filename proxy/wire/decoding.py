@@ -20,8 +20,12 @@ PIECE = 1024 * 1024
 LONG, OBJECTS = 32 * 1024, 8_000
 """A longer text with more objects and lists is not read: each takes up to 0.5 us. Answers have some dozens; the
 log-probabilities of 380 tokens, with 20 others each, have as many."""
-PLAIN = 32
-"""Plain values that take as long as an object: 131,072 token ids of a prompt are read, a million are not."""
+PLAIN, ODD = 32, 8
+"""Plain values that take as long as an object: 131,072 token ids of a prompt are read, a million are not. Where the
+first decoder refused a text, strings of one letter count too."""
+MOST = 256
+"""Objects of one list that are looked at, each for up to 10 us: choices, results, calls. Requests ask for few; of a
+batch of more the usage, which stands beside them, is all that counts."""
 
 
 class Unreadable(ValueError):
@@ -39,9 +43,9 @@ def blank(data: bytes) -> bool:
     return data.strip() in _BLANK
 
 
-def crowded(data: bytes) -> bool:
+def crowded(data: bytes, plain: int = PLAIN) -> bool:
     """Reading this would take more than some milliseconds: it is long, and of very many objects, lists and values."""
-    return len(data) > LONG and crowd(data, PLAIN) > OBJECTS
+    return len(data) > LONG and crowd(data, plain) > OBJECTS
 
 
 def loads(data: bytes) -> Any:
@@ -64,9 +68,9 @@ def loads(data: bytes) -> Any:
         raise Unreadable(type(error).__name__) from error
 
 
-def loads_short(data: bytes) -> Any:
+def loads_short(data: bytes, plain: int = PLAIN) -> Any:
     """The same, of an engine; raises `Unreadable` also where the text is `crowded`."""
-    if crowded(data):
+    if crowded(data, plain):
         raise Unreadable("crowded")
     return loads(data)
 
@@ -101,11 +105,12 @@ class Shape(Generic[S]):
     Every field of the Struct has a default.
     """
 
-    __slots__ = ("_decode", "_fields", "_struct")
+    __slots__ = ("_decode", "_decode_list", "_fields", "_struct")
 
     def __init__(self, struct: type[S]) -> None:
         self._struct = struct
         self._decode = msgspec.json.Decoder(struct).decode
+        self._decode_list = msgspec.json.Decoder(list[struct]).decode  # type: ignore[valid-type]
         self._fields = [(field.name, _fit_for(field.type)) for field in msgspec.structs.fields(struct)]
 
     def read(self, data: bytes) -> S:
@@ -116,7 +121,17 @@ class Shape(Generic[S]):
         try:
             return self._decode(data)
         except REFUSED:
-            return self.of(loads(data))
+            return self.of(loads_short(data, ODD))
+
+    def several(self, data: bytes) -> list[S]:
+        """The same of a list in these bytes: its objects, `MOST` at most."""
+        if crowded(data):
+            raise Unreadable("crowded")
+        try:
+            return self._decode_list(data)[:MOST]
+        except REFUSED:
+            found = loads_short(data, ODD)
+        return [self.of(each) for each in found[:MOST] if isinstance(each, dict)] if isinstance(found, list) else []
 
     def of(self, value: object) -> S:
         """As much of a decoded value as fits."""
@@ -144,7 +159,9 @@ def _one(shape: "Shape[Any]") -> Callable[[object], Any]:
 def _many(shape: "Shape[Any]") -> Callable[[object], Any]:
     def fit(value: object) -> Any:
         return (
-            [shape.of(each) for each in value if isinstance(each, dict)] if isinstance(value, list) else msgspec.UNSET
+            [shape.of(each) for each in value[:MOST] if isinstance(each, dict)]
+            if isinstance(value, list)
+            else msgspec.UNSET
         )
 
     return fit

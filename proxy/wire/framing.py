@@ -21,8 +21,9 @@ _LF, _CR, _BRACE = b"\n\r{"
 _BOM = b"\xef\xbb\xbf"
 _EVENTS = re.compile(rb"(?:\xef\xbb\xbf)?(?:data|event|id|retry)?:")
 """How an event stream begins."""
-_OBJECTS = re.compile(rb"\}\r?\n(?:\r?\n)*\{")
-"""What stands between two lines of JSON objects."""
+_BEGINS, _BLANKS = 64, 64
+"""Lines that begin as an object, from the last on, of which one must stand behind the end of another; bytes of blank
+lines between the two."""
 BITE = 2 * 1024
 """Bytes of a stream that are cut at a time: they may be a thousand frames."""
 WHOLE_BITE = 64 * 1024
@@ -228,7 +229,16 @@ def _disguised(body: bytes, limit: int) -> Sse | Ndjson | None:
     two objects."""
     if _EVENTS.match(body):
         return Sse(limit)
-    return Ndjson(limit) if b"\n" in body and _OBJECTS.search(body) else None
+    return Ndjson(limit) if _several(body) else None
+
+
+def _several(body: bytes) -> bool:
+    at = len(body)
+    for _ in range(_BEGINS):
+        at = body.rfind(b"\n{", 0, at)
+        if at < 0 or body[max(0, at - _BLANKS) : at].rstrip(b"\r\n").endswith(b"}"):
+            return at > 0
+    return False
 
 
 def _cut(machine: Sse | Ndjson, body: bytes) -> Iterator[list[Frame]]:

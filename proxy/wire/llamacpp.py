@@ -8,7 +8,7 @@ from proxy.errors import ProxyError
 from proxy.events import MOST_CHOICES, NOTHING, Event, Frame
 from proxy.records import RequestFacts, Usage
 from proxy.wire.counting import RunningCount
-from proxy.wire.decoding import DONE, Shape, blank, loads_short
+from proxy.wire.decoding import DONE, Shape, blank
 from proxy.wire.fields import choice_count, count, first_given, output_limit
 from proxy.wire.openai import OUTPUT_LIMITS
 from proxy.wire.prompts import EMBEDDED, infill_prompt, raw_prompt
@@ -93,7 +93,7 @@ class LlamaCpp:
 
     def _several(self, data: bytes) -> Event:
         """A list of results: all texts and ends; the figures of one alone would be taken for the whole."""
-        events = [self._event(_RESULT.of(each)) for each in loads_short(data) if isinstance(each, dict)]
+        events = [self._event(result) for result in _RESULT.several(data)]
         return Event(
             text="".join(event.text for event in events),
             finish=tuple(end for event in events for end in event.finish),

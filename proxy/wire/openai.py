@@ -12,7 +12,7 @@ from proxy.errors import ProxyError
 from proxy.events import MOST_CHOICES, NOTHING, Event, Frame
 from proxy.records import EngineReport, Prompt, RequestFacts, Usage
 from proxy.wire.counting import RunningCount
-from proxy.wire.decoding import DONE, Shape
+from proxy.wire.decoding import DONE, MOST, Shape
 from proxy.wire.fields import choice_count, first_given, items, mapping, output_limit, text
 from proxy.wire.prompts import EMBEDDED, chat_prompt, pair_prompt, raw_prompt
 from proxy.wire.reports import (
@@ -96,7 +96,7 @@ def spoken(output: Output) -> str:
     """Answer text of a delta or message."""
     content = output.content
     if isinstance(content, list):
-        return "".join(text(mapping(each).get("text")) for each in content)
+        return "".join(text(mapping(each).get("text")) for each in content[:MOST])
     return content or ""
 
 
@@ -223,6 +223,8 @@ class OpenAi:
         tokens: tuple[int, ...] = ()
         finish: tuple[tuple[int, str], ...] = ()
         answer, answered, role = "", False, False
+        if chunk.choices and len(chunk.choices) > MOST:
+            del chunk.choices[MOST:]
         for choice in chunk.choices or ():
             index = (choice.index or 0) % MOST_CHOICES
             self._seen.add(index)

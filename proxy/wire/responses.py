@@ -6,8 +6,8 @@ import msgspec
 
 from proxy.events import NOTHING, Event, Frame
 from proxy.records import RequestFacts
-from proxy.wire.decoding import DONE, Shape, blank, loads_short
-from proxy.wire.fields import mapping, objects, output_limit, text
+from proxy.wire.decoding import DONE, MOST, Shape, blank, loads_short
+from proxy.wire.fields import items, mapping, objects, output_limit, text
 from proxy.wire.openai import OUTPUT_LIMITS
 from proxy.wire.prompts import responses_prompt
 from proxy.wire.reports import complaint, completed, llamacpp_report, llamacpp_usage, responses_usage, vllm_report
@@ -111,5 +111,6 @@ def _finish(response: dict[str, Any]) -> tuple[tuple[int, str], ...]:
 
 
 def _texts(response: dict[str, Any]) -> list[str]:
-    parts = (part for item in objects(response.get("output")) for part in objects(item.get("content")))
+    output = objects(items(response.get("output"))[:MOST])
+    parts = (part for item in output for part in objects(items(item.get("content"))[:MOST]))
     return [text(part.get("text")) for part in parts if part.get("type") == "output_text"]

@@ -8,7 +8,7 @@ from proxy.errors import ProxyError
 from proxy.events import MOST_CHOICES, NOTHING, Event, Frame
 from proxy.records import RequestFacts
 from proxy.wire.counting import RunningCount
-from proxy.wire.decoding import DONE, Shape, blank, loads_short
+from proxy.wire.decoding import DONE, Shape, blank
 from proxy.wire.fields import choice_count, count, first_given, mapping, objects, output_limit, string
 from proxy.wire.prompts import raw_prompt
 from proxy.wire.reports import complaint, sglang_report, sglang_usage
@@ -82,7 +82,7 @@ class SgLang:
 
     def _several(self, data: bytes) -> Event:
         """A list of results: all texts and ends; the figures of one alone would be taken for the whole."""
-        events = [self._event(_GENERATED.of(each)) for each in loads_short(data) if isinstance(each, dict)]
+        events = [self._event(said) for said in _GENERATED.several(data)]
         return Event(
             text="".join(event.text for event in events),
             finish=tuple(end for event in events for end in event.finish),

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.wire.decoding import OBJECTS, PIECE, Shape, Unreadable, loads, loads_pairs, loads_short
+from proxy.wire.decoding import MOST, OBJECTS, PIECE, Shape, Unreadable, loads, loads_pairs, loads_short
 
 
 class Inner(msgspec.Struct):
@@ -107,6 +107,31 @@ def test_a_value_that_only_the_second_decoder_reads_keeps_its_other_members():
 def test_bytes_give_a_struct_or_are_unreadable(data):
     with contextlib.suppress(Unreadable):
         assert isinstance(OUTER.read(data), Outer)
+
+
+def test_of_a_list_that_the_first_decoder_refuses_few_objects_are_looked_at():
+    many = OUTER.read(json.dumps({"many": [{"name": 5}, 7, *[{"name": "a"}] * 1_000]}).encode()).many
+    assert many == [Inner(), *[Inner("a")] * (MOST - 2)]
+
+
+def test_a_list_is_read_as_its_objects_are():
+    assert OUTER.several(b'[{"word":"a"},{}]') == [Outer(word="a"), Outer()]
+    assert OUTER.several(b'[{"word":"a"},5,{"word":6},[],null,{"word":"b","free":NaN}]') == [
+        Outer(word="a"), Outer(), Outer(word="b", free=pytest.approx(float("nan"), nan_ok=True)),
+    ]  # fmt: skip
+    assert OUTER.several(b'{"word":"a"}') == OUTER.several(b"5") == []
+    for few in (b"{}", b'{"word":7}'):
+        assert len(OUTER.several(b"[" + b",".join([few] * 1_000) + b"]")) == MOST
+    for much in (b"[" + b"{}," * OBJECTS + b'"' + b" " * 40_000 + b'"]', b"nope", b'[{},"' + b'a","' * 100_000 + b'"]'):
+        with pytest.raises(Unreadable):
+            OUTER.several(much)
+
+
+def test_plain_values_weigh_more_in_a_text_that_the_first_decoder_refuses():
+    ids = b'"free":[' + b"151643," * 100_000 + b"1]"
+    assert len(OUTER.read(b'{"word":"a",' + ids + b"}").free) == 100_001
+    with pytest.raises(Unreadable):
+        OUTER.read(b'{"word":5,' + ids + b"}")
 
 
 def test_an_engines_text_of_very_many_objects_is_not_read():

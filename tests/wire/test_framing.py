@@ -171,6 +171,9 @@ def test_lines_are_the_same_however_the_bytes_are_cut(body, places):
         (b"\xef\xbb\xbfevent: x\ndata: 1\n\n", [b"1"]),
         (b'{\n "a": [\n  {},\n  {}\n ]\n}\n', [b'{\n "a": [\n  {},\n  {}\n ]\n}\n']),
         (b'{"a":"}\\n{"}', [b'{"a":"}\\n{"}']),
+        (b'[{"a":1},\n{"b":2},\n\n{"c":3}\n]\n', [b'[{"a":1},\n{"b":2},\n\n{"c":3}\n]\n']),
+        (b'\n{"a":1}\n\n\n{"b":2}\n[\n{"c', [b'{"a":1}', b'{"b":2}', b"[", b'{"c']),
+        (b'\n{"a":1}\n', [b'\n{"a":1}\n']),
         (b"data", [b"data"]),
     ],
 )
@@ -179,6 +182,15 @@ def test_a_stream_that_is_called_something_else_is_cut_at_its_end(body, frames):
         framing = Whole(LIMIT)
         assert [frame for piece in pieces for frame in framing.feed(piece)] == []
         assert [frame.data for frame in closed(framing)] == frames
+
+
+def test_of_blank_lines_and_of_lines_that_begin_as_an_object_few_are_looked_at():
+    apart = b'{"a":1}' + b"\n" * 200 + b'{"b":2}'
+    odd = b'{"a":1}\n{"b":2}' + b",\n{}" * 200
+    for body in (apart, odd):
+        framing = Whole(LIMIT)
+        framing.feed(body)
+        assert [frame.data for frame in closed(framing)] == [body]
 
 
 def test_a_whole_body_is_one_frame_at_its_end():

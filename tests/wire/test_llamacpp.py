@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from proxy.events import MOST_CHOICES, NOTHING, Event, Frame
 from proxy.records import EngineReport, RequestFacts, Usage
-from proxy.wire.decoding import Unreadable
+from proxy.wire.decoding import MOST, Unreadable
 from proxy.wire.llamacpp import LlamaCpp
 from tests.wire.test_fields import JSON
 
@@ -77,6 +77,11 @@ def test_several_results_are_told_without_the_figures_of_one():
     assert reader(streamed=False, prompts=2).read(frame([*results, 5])) == Event(
         text="ab", finish=((0, "eos"), (1, "eos")), done=True
     )
+
+
+def test_of_very_many_results_the_first_are_told():
+    event = reader(streamed=False).read(frame([{"index": n, "content": "a", "stop": True} for n in range(1_000)]))
+    assert (event.text, len(event.finish), event.done) == ("a" * MOST, MOST, True)
 
 
 def test_several_prompts_in_a_stream_stop_one_by_one():

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from proxy.events import MOST_CHOICES, NOTHING, Event, Frame
 from proxy.records import EngineReport, RequestFacts, Usage
-from proxy.wire.decoding import Unreadable
+from proxy.wire.decoding import MOST, Unreadable
 from proxy.wire.openai import OpenAi
 from tests.wire.test_fields import JSON
 
@@ -368,6 +368,16 @@ def test_no_choice_raises(choices):
     used = reader()
     used.read(FIRST)
     assert used.read(chunk(*choices)) is not None
+
+
+@pytest.mark.parametrize("content", ["a", [{"text": "a"}, *[5] * (MOST - 2), {"text": ""}, {"text": "b"}]])
+def test_of_very_many_choices_and_parts_in_one_body_the_first_are_told(content):
+    choices = [
+        {"index": n, "message": {"content": content if n == 0 else "a"}, "finish_reason": "stop"} for n in range(999)
+    ]
+    event = reader(streamed=False).read(chunk(*choices, usage=counted(3)))
+    assert (event.text, len(event.finish)) == ("a" * MOST, MOST)
+    assert event.usage is not None
 
 
 def test_choices_without_end_take_bounded_memory():

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from proxy.events import NOTHING, Event, Frame
 from proxy.records import EngineReport, RequestFacts, Usage
-from proxy.wire.decoding import Unreadable
+from proxy.wire.decoding import MOST, Unreadable
 from proxy.wire.responses import Responses
 from tests.wire.test_fields import JSON
 
@@ -109,6 +109,12 @@ def test_a_body_is_read_whole():
     used = reader(streamed=False)
     assert used.read(frame(body)) == Event(text="ab", finish=((0, "max_output_tokens"),))
     assert used.complete()
+
+
+def test_of_very_many_items_and_parts_the_first_are_told():
+    item = {"type": "message", "content": [{"type": "output_text", "text": "a"}, 5] * 1_000}
+    body = {"status": "completed", "output": [item, *[5] * 1_000, item]}
+    assert reader(streamed=False).read(frame(body)).text == "a" * (MOST // 2)
 
 
 def test_a_failed_response_is_an_error():

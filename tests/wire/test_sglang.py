@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from proxy.events import MOST_CHOICES, NOTHING, Event, Frame
 from proxy.records import EngineReport, RequestFacts, Usage
-from proxy.wire.decoding import Unreadable
+from proxy.wire.decoding import MOST, Unreadable
 from proxy.wire.sglang import TEXTS, SgLang
 from tests.wire.test_fields import JSON
 
@@ -103,6 +103,12 @@ def test_several_results_are_told_without_the_figures_of_one():
     assert reader(streamed=False, prompts=2).read(frame([*results, 5])) == Event(
         text="ab", finish=((0, "stop"), (1, "stop"))
     )
+
+
+def test_of_very_many_results_the_first_are_told():
+    results = [{"index": n, "text": "a", "meta_info": {"finish_reason": "stop"}} for n in range(1_000)]
+    event = reader(streamed=False).read(frame(results))
+    assert (event.text, len(event.finish)) == ("a" * MOST, MOST)
 
 
 def test_a_body_is_complete_and_a_stream_needs_its_end():
