@@ -19,6 +19,7 @@ from proxy.plain import fault
 from proxy.prefixes.audit import Audit
 from proxy.prefixes.caches import Blocks, Cache, cache_of
 from proxy.prefixes.canon import Encode
+from proxy.prefixes.pace import Pace
 from proxy.prefixes.spelt import Spelt
 from proxy.prefixes.texts import Texts
 from proxy.records import Prompt
@@ -38,9 +39,6 @@ window of 200,000 tokens has sent some 400 messages."""
 ID_CHARS = 8
 """Characters that a token id counts for: what it takes in memory and in a message."""
 
-SAMPLE_A_MINUTE = 120
-"""Prompts a minute that go to the office's search; it looks at no more."""
-
 SAMPLE_LONGEST = 200_000
 """Characters of a prompt and its answer that go there."""
 
@@ -48,7 +46,8 @@ SAMPLE_LONGEST = 200_000
 class Auditing:
     """The audits of all engines. Raises ConfigError for a key file that cannot be had."""
 
-    # State: the caches by engine (they know their replicas), and how many prompts of this minute went to the office.
+    # State: the caches by engine (they know their replicas), the pace of prompts that go to the office, and how many
+    # there were in all.
     def __init__(self, settings: Prefixes, encode: Encode, executor: Executor) -> None:
         self.secret = key_of(settings.key_file)
         self._settings = settings
@@ -56,8 +55,8 @@ class Auditing:
         self._executor = executor
         self._texts = Texts(encode, self.secret)
         self._caches: dict[str, Cache] = {}
-        self._minute = -1
-        self._left = 0
+        self._pace = Pace()
+        self._offered = 0
 
     def attach(self, engine: Engine) -> None:
         """A fresh audit for an engine that is new, or another one than before."""
@@ -93,16 +92,16 @@ class Auditing:
         for text, ids in zip(texts, tokens, strict=True):
             audit.learn(text, ids)
 
-    def samples(self, prompt: Prompt | None, answer: str, at_s: float) -> bool:
-        """Whether this prompt and its answer go to the office's search."""
+    def samples(self, prompt: Prompt | None, answer: str, at_s: float) -> int | None:
+        """Whether this prompt and its answer go to the office's search, and as the so many-th of all prompts. `at_s`:
+        when it came."""
         if prompt is None or not self._settings.audit:
-            return False
-        if int(at_s // 60) != self._minute:
-            self._minute, self._left = int(at_s // 60), SAMPLE_A_MINUTE
-        if self._left <= 0 or prompt.over(PIECES) or size(prompt) + len(answer) > SAMPLE_LONGEST:
-            return False
-        self._left -= 1
-        return True
+            return None
+        self._offered += 1
+        if not self._pace.has_room(at_s) or prompt.over(PIECES) or size(prompt) + len(answer) > SAMPLE_LONGEST:
+            return None
+        self._pace.take()
+        return self._offered
 
 
 async def _ids(spelling: bytes) -> Sequence[int]:

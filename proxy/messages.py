@@ -120,6 +120,8 @@ class PromptSeen:
     prompt: Prompt
     answer: str
     """What the engine wrote, as far as it was seen."""
+    number: int = 1
+    """It is the so many-th prompt of its data process; most may not have been sampled."""
 
 
 Message = Hello | Finished | Pulse | PromptSeen

@@ -95,10 +95,17 @@ class Parting:
     def _show(self, engine: Engine, facts: RequestFacts, finished: Finished, said: Said) -> None:
         """Gives the office's search a sample of the prompts."""
         at_s = finished.timeline.at_s
-        if facts.prompt is not None and self._auditing.samples(facts.prompt, said.text, at_s):
+        number = self._auditing.samples(facts.prompt, said.text, at_s)
+        if facts.prompt is not None and number is not None:
             model = engine.known(facts.model or "")
             seen = PromptSeen(
-                id=finished.id, at_s=at_s, engine=engine.name, model=model, prompt=facts.prompt, answer=said.text
+                id=finished.id,
+                at_s=at_s,
+                engine=engine.name,
+                model=model,
+                prompt=facts.prompt,
+                answer=said.text,
+                number=number,
             )
             self.send(seen)
 

@@ -250,6 +250,9 @@ class PrefixVerdict(NamedTuple):
     """Where the engine does not say its cached tokens, and enough prompts were seen. In no bin and no sum."""
     reported: int | None = None
     """Cached tokens of this prompt, as the engine says them."""
+    rendered: int | None = None
+    """Tokens of the prompt in our own rendering, in which the search for breakers counts; None: it is not all text, or
+    the engine read another one."""
 
 
 # --- what happened --------------------------------------------------------------------------------------------------

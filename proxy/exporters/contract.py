@@ -15,7 +15,7 @@
     admission   what the door decided
     prefix      where the prompt's tokens come from, all in tokens of the engine's own prompt (about, where it does not
                 say its length); without bins where it read another one than was sent; `family`: the keyed name of
-                prompts like it, as in /api/prefixes, of those that the search took (120 a minute at most);
+                prompts like it, as in /api/prefixes, of those that the search took (120 a minute, and as many at once);
                 `inferred`: cached tokens by prefill time
     findings    what is worth saying
 

@@ -10,7 +10,6 @@ from contextlib import AbstractContextManager
 from statistics import median
 from typing import Any
 
-from proxy.attribution.ollama import counts_fresh_only
 from proxy.clock import Clock
 from proxy.exporters.contract import SECOND_NS, fresh_tokens
 from proxy.exporters.exporter import InMemory
@@ -54,7 +53,7 @@ class Research(InMemory):
 
     def take(self, seen: PromptSeen) -> None:
         """A sampled prompt; its record comes next."""
-        family = self._search.offer(seen.id, seen.at_s, seen.engine, seen.model, seen.prompt, seen.answer)
+        family = self._search.offer(seen.id, seen.at_s, seen.engine, seen.model, seen.prompt, seen.answer, seen.number)
         if family is not None:
             self._names[seen.id, seen.at_s, seen.engine] = family
             if len(self._names) > NAMED:
@@ -71,8 +70,7 @@ class Research(InMemory):
         """How fast its engine read this prompt."""
         finished, rate = record.finished, record.breakdown.prefill_rate
         if rate and (fresh_tokens(finished.usage, finished.report) or 0) >= LONG:
-            cut = "context_truncated" in record.findings
-            self._rates[finished.engine].append(rate if cut else rate * _ours(finished))
+            self._rates[finished.engine].append(rate * _ours(finished))
 
     @property
     def rates(self) -> dict[str, float]:
@@ -96,12 +94,11 @@ class Research(InMemory):
 
 
 def _ours(finished: Finished) -> float:
-    """Tokens of ours to one of the engine's: the search counts in ours, the engine says its speed in its own. Of a
-    prompt that is not all text nobody knows."""
-    count, usage = finished.counted, finished.usage
-    if count is None or usage is None or not usage.prompt_tokens or counts_fresh_only(finished.evidence):
+    """Tokens of ours to one of the engine's: the search counts in ours, the engine says its speed in its own."""
+    prefix, usage = finished.prefix, finished.usage
+    if prefix is None or not prefix.rendered or usage is None or not usage.prompt_tokens:
         return 1.0
-    return 1.0 if count.images or count.unknown_parts else count.text_tokens / usage.prompt_tokens or 1.0
+    return prefix.rendered / usage.prompt_tokens
 
 
 class _Vocabulary:

@@ -135,7 +135,8 @@ class Audit:
         expected = self._scaled(reading, before, whole, exact).resident
         if not reading.exact:  # the scale has learnt since
             expected = min(expected, sight.infinite)
-        return self._verdict(sight, expected, reported, split(sight, reported))
+        verdict = self._verdict(sight, expected, reported, split(sight, reported))
+        return verdict if reading.pictured or whole is None else verdict._replace(rendered=reading.rendered)
 
     def unread(self, id: str) -> None:
         """The exchange is over, and the engine, which refused it, read nothing: nothing is there for it."""

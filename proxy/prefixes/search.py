@@ -1,7 +1,7 @@
 """The office's search: a bounded sample of prompts, filed by family and looked through for breakers a family at a time.
 
-Prompts are taken as they come until the minute's share is used up, so that conversations stay whole; what is not taken
-is counted, and costs are scaled by it. A prompt that is taken has its family's name at once; it is filed, and searched,
+Prompts are taken as they come while there are few, so that conversations stay whole; what is not taken is counted, and
+costs are scaled by it. A prompt that is taken has its family's name at once; it is filed, and searched,
 at the next step, which may run in a thread of its own. Prompts live here in memory only, at most `MEMORY` characters of
 them; nothing of their text leaves but masked excerpts, unless the text may be shown.
 """
@@ -18,16 +18,14 @@ from proxy.prefixes.breakers.finder import LEAST_REQUESTS, Breaker, Finder
 from proxy.prefixes.canon import Encode, render
 from proxy.prefixes.chains import Chains, root_of
 from proxy.prefixes.curve import Curve
+from proxy.prefixes.pace import Pace
 from proxy.records import Prompt
-
-A_MINUTE = 120
-"""Prompts taken a minute."""
 
 LONGEST = 200_000
 """Characters of a prompt that is taken: about 50k tokens."""
 
 WAITING = 240
-"""Prompts that wait to be filed; two minutes' share. Older ones are dropped."""
+"""Prompts that wait to be filed; a minute's share beside those taken at once. Older ones are dropped."""
 
 MEMORY = 32_000_000
 """Characters of prompts kept."""
@@ -46,6 +44,19 @@ STRAYS = 8
 """Pools of small families of which is told what was found, the latest: each salt that a client sends makes one."""
 
 
+class Since(NamedTuple):
+    """A moment from which on prompts are known."""
+
+    at_s: float
+    offered: int = 0
+    """Prompts that had been seen before ..."""
+    taken: int = 0
+    """... and those of them that are in the sample."""
+
+
+NEVER = Since(0.0)
+
+
 @dataclass(slots=True)
 class Filed:
     """The sample of one family. State: all of it."""
@@ -57,8 +68,10 @@ class Filed:
     fresh: int = 0
     """Prompts that came since it was last searched."""
     breakers: tuple[Breaker, ...] = ()
-    since_s: float = 0.0
-    """From then on the prompts are known in which those were found."""
+    known: Since | None = None
+    """From then on its prompts are known; None: from the first moment on."""
+    since: Since = NEVER
+    """From then on the prompts are known in which its breakers were found."""
 
 
 class Offered(NamedTuple):
@@ -73,9 +86,10 @@ class Offered(NamedTuple):
 class Search:
     """Takes prompts, finds breakers, reports."""
 
-    # State of who offers: the families; the minute and what room it has; what was offered. Of who steps: families with
-    # their samples, from the least to the most recently seen; small families searched together; a curve per engine;
-    # what was taken; characters kept. Between them: the prompts that wait, the first moment and the last.
+    # State of who offers: the families; the pace; the number of the first prompt. Of who steps:
+    # families with their samples, from the least to the most recently seen, and when one was last forgotten; small
+    # families searched together; a curve per engine; what was filed; characters kept. Between them: the prompts that
+    # wait, the first moment and the last, what was offered and what was taken.
 
     def __init__(self, encode: Encode, secret: bytes, block: int = 16, capture_text: bool = False) -> None:
         self._secret = secret
@@ -86,27 +100,36 @@ class Search:
         self._curves: dict[str, Curve] = {}
         self._filed: OrderedDict[str, Filed] = OrderedDict()
         self._stray: dict[int, Filed] = {}
-        self._minute = -1
-        self._room = 0
+        self._pace = Pace()
         self._offered = 0
+        self._before = 0
         self._taken = 0
+        self._filed_all = 0
+        self._forgot: Since | None = None
         self._memory = 0
         self._span_s = (float("inf"), float("-inf"))
 
-    def offer(self, id: str, at_s: float, engine: str, model: str, prompt: Prompt, answer: str | None) -> str | None:
-        """A prompt, in order of arrival, with what the engine wrote. The name of its family; None: it was not taken. A
-        new head of `LONGEST_HEAD` characters takes longest, the shorter its words the more."""
-        self._offered += 1
+    def offer(
+        self, id: str, at_s: float, engine: str, model: str, prompt: Prompt, answer: str | None, number: int = 0
+    ) -> str | None:
+        """A prompt, as they end, with what the engine wrote. The name of its family; None: it was not taken. A new head
+        of `LONGEST_HEAD` characters takes longest, the shorter its words the more.
+
+        `number`: it is the so many-th of all prompts, of which those in between were not offered here; 0: all are.
+        """
+        if not self._offered and number:
+            self._before = number - 1
+        self._offered = max(self._offered + 1, number - self._before)
         self._span_s = min(self._span_s[0], at_s), max(self._span_s[1], at_s)
-        if int(at_s // 60) != self._minute:
-            self._minute, self._room = int(at_s // 60), A_MINUTE
-        if self._room <= 0:
+        if not self._pace.has_room(at_s):
             return None
         segments = render(prompt)
-        document = Document(id, at_s, root_of(self._secret, engine, model, prompt.salt), segments, answer)
+        root = root_of(self._secret, engine, model, prompt.salt)
+        document = Document(id, at_s, root, segments, answer, self._offered - 1, self._taken)
         if not segments or document.size > LONGEST:
             return None
-        self._room -= 1
+        self._pace.take()
+        self._taken += 1
         family = self._families.assign(document.root, segments)
         self._waiting.append(Offered(document, family, engine, model))
         return family.name
@@ -130,7 +153,10 @@ class Search:
         if filed.family.name == OTHER:
             filed.documents.clear()  # its families have them, while there is room
         filed.breakers = tuple(self._finder.breakers(documents))
-        filed.since_s = self._span_s[0] if len(documents) == filed.family.requests else documents[0].at_s
+        if len(documents) == filed.family.requests:
+            filed.since = filed.known or Since(self._span_s[0])
+        else:
+            filed.since = _moment(documents[0])
         return True
 
     def _strays(self) -> Filed | None:
@@ -165,22 +191,21 @@ class Search:
             {
                 **_place(one),
                 **breaker.row(),
-                **cost(breaker, self._span_s[1] - one.since_s, self._share, rates.get(one.engine)),
+                **cost(breaker, self._span_s[1] - one.since.at_s, self._share(one.since), rates.get(one.engine)),
             }
             for one in searched
             for breaker in one.breakers
         ]
         return {
             "offered": self._offered,
-            "sampled": self._taken,
+            "sampled": self._filed_all,
             "curve": self._points(),
             "breakers": dearest(found),
         }
 
-    @property
-    def _share(self) -> float:
-        """The part of all prompts that is in the sample."""
-        return self._taken / self._offered
+    def _share(self, since: Since) -> float:
+        """The part of the prompts from then on that is in the sample."""
+        return (self._taken - since.taken) / (self._offered - since.offered)
 
     def _count(self, engine: str, document: Document) -> None:
         chain = self._chains.chain(document.root, document.segments)
@@ -198,10 +223,10 @@ class Search:
 
     def _file(self, offered: Offered) -> None:
         document, family = offered.document, offered.family
-        self._taken += 1
+        self._filed_all += 1
         filed = self._filed.get(family.name)
         if filed is None:
-            filed = self._filed[family.name] = Filed(family, offered.engine, offered.model)
+            filed = self._filed[family.name] = Filed(family, offered.engine, offered.model, known=self._forgot)
         self._filed.move_to_end(family.name)
         self._count(offered.engine, document)
         filed.family.requests += 1
@@ -215,6 +240,11 @@ class Search:
         while self._memory > MEMORY or len(self._filed) > self._families.most:
             _, gone = self._filed.popitem(last=False)
             self._memory -= sum(document.size for document in gone.documents)
+            self._forgot = Since(self._span_s[1], self._offered, self._taken)
+
+
+def _moment(document: Document) -> Since:
+    return Since(document.at_s, document.offered, document.taken)
 
 
 def _place(filed: Filed) -> dict[str, Any]:

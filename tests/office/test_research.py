@@ -9,9 +9,8 @@ from structlog.testing import capture_logs
 from proxy.messages import PromptSeen
 from proxy.office.office import Office
 from proxy.office.research import LONG, NAMED, REST_S, Research
-from proxy.prefixes.search import A_MINUTE
+from proxy.prefixes.pace import AT_ONCE
 from proxy.records import (
-    Evidence,
     Finished,
     Message,
     Part,
@@ -19,7 +18,6 @@ from proxy.records import (
     PrefixVerdict,
     Prompt,
     RequestRecord,
-    TokenCount,
     Usage,
 )
 from tests.support.clock import VirtualLoop, run
@@ -32,7 +30,7 @@ def seen(n: int) -> PromptSeen:
     system = f"Request {n * 7919:08d}. {RULES}"
     messages = (Message("system", (Part("text", system),)), Message("user", (Part("text", f"Where is train {n}?"),)))
     return PromptSeen(
-        id=f"r{n}", at_s=n * 1.0, engine="e", model="m", prompt=Prompt(messages=messages), answer="There."
+        id=f"r{n}", at_s=n * 2.0, engine="e", model="m", prompt=Prompt(messages=messages), answer="There."
     )
 
 
@@ -60,22 +58,16 @@ def told(rate: float | None, fresh: int = 1_000, engine: str = "e"):
 
 
 def test_an_engines_speed_is_told_in_tokens_of_ours():
-    ours = TokenCount(1_600, "calibrated", 1_500, 1_700, 1_016)
     twice = told(100.0, fresh=2_016)  # the engine's tokens are half as long
     found = Research(b"k" * 16, capture_text=False)
-    found.export(replace(twice, finished=twice.finished._replace(counted=ours)))
-    assert found.rates == {"e": 50.0}
-    fresh_only = twice.finished._replace(counted=ours, evidence=Evidence("ollama", "0.3.0"))
-    found.export(replace(twice, finished=fresh_only._replace(engine="o")))
-    assert found.rates["o"] == 100.0
-    for engine, count, findings in (
-        ("seen", ours._replace(images=1), ()),
-        ("unknown", ours._replace(unknown_parts=1), ()),
-        ("cut", ours, ("context_truncated",)),
+    for engine, prefix, speed in (
+        ("text", PrefixVerdict(16, 2_032, rendered=1_016), 50.0),
+        ("not all text", PrefixVerdict(16, 2_032), 100.0),
+        ("not audited", None, 100.0),
     ):
-        odd = twice.finished._replace(counted=count, engine=engine)
-        found.export(replace(twice, finished=odd, findings=findings))
-        assert found.rates[engine] == 100.0
+        said = twice.finished._replace(prefix=prefix, engine=engine)
+        found.export(replace(twice, finished=said))
+        assert found.rates[engine] == speed
 
 
 def test_what_breaks_the_cache_costs_seconds_by_the_engines_usual_speed():
@@ -136,7 +128,7 @@ def test_a_name_is_given_once():
 
 def test_a_prompt_beyond_the_minutes_room_has_no_name():
     found = Research(b"k" * 16, capture_text=False)
-    same = [replace(seen(n), at_s=n / 1000) for n in range(A_MINUTE + 1)]
+    same = [replace(seen(n), at_s=n / 1000) for n in range(AT_ONCE + 1)]
     for one in same:
         found.take(one)
     names = [done.prefix.family for done in map(found.named, map(of, same)) if done.prefix is not None]

@@ -1,9 +1,11 @@
 import json
+from random import Random
 
 import pytest
 
 from proxy.prefixes import search as room
-from proxy.prefixes.search import A_MINUTE, KEPT, LONGEST, STRAYS, WAITING, Search
+from proxy.prefixes.pace import AT_ONCE, Pace
+from proxy.prefixes.search import KEPT, LONGEST, STRAYS, WAITING, Search
 from proxy.records import Prompt
 from tests.prefixes.breakers.apps import rules
 from tests.prefixes.prompts import chat, raw
@@ -68,11 +70,45 @@ def test_where_the_first_prompts_of_a_family_are_gone_it_begins_with_those_that_
     assert breaker["observed_s"] == 30.0 * (KEPT - 1)
 
 
-def test_prompts_that_were_not_taken_cost_as_much(search):
-    offer(search, 2 * A_MINUTE, every_s=0.25)
-    search.step()
-    (breaker,) = search.report()["breakers"]
-    assert breaker["tokens_observed"] == 2 * breaker["tokens_saved"]
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["here", "elsewhere"])
+@pytest.mark.parametrize("a_minute", [60, 600, 6_000])
+@pytest.mark.parametrize("families", [1, 5])
+def test_what_was_not_sampled_costs_as_much(search, a_minute, families, elsewhere):
+    """Of so many prompts a minute some are taken; who takes them elsewhere says their numbers."""
+    heads = ("Service", "Another house", "A third one", "The next", "And the last")
+    pace, draw = Pace(), Random(1)
+    for number in range(5 * a_minute):
+        at_s, head = 60.0 * number / a_minute, heads[draw.randrange(families)]
+        if not elsewhere:
+            search.offer(f"r{number}", at_s, "e", "m", prompt(number, head), None)
+        elif pace.has_room(at_s):
+            pace.take()
+            search.offer(f"r{number}", at_s, "e", "m", prompt(number, head), None, 77 + number)
+        search.file()
+    while search.step():
+        pass
+    report = search.report()
+    assert len(report["breakers"]) == families
+    for breaker in report["breakers"]:
+        assert breaker["requests_per_hour"] == pytest.approx(60 * a_minute / families, rel=0.3)
+        saved = breaker["tokens_saved"] / breaker["requests"]
+        assert breaker["tokens_per_hour"] == pytest.approx(saved * breaker["requests_per_hour"], rel=0.01)
+
+
+def test_a_family_that_was_forgotten_is_known_from_then_on(search):
+    for number in range(30):
+        search.offer(f"a{number}", 60.0 * number, "e", "m", prompt(number), None)
+    for number in range(700):
+        crowd = raw(f"{number} " + " ".join(chr(97 + (number * 7 + k * 3) % 26) * 9 for k in range(40)))
+        search.offer(f"c{number}", 3_600.0 + 60 * number, "e", "m", crowd._replace(salt=str(number)), None)
+        search.file()
+    for number in range(20):
+        search.offer(f"b{number}", 46_000.0 + 10 * number, "e", "m", prompt(number), None)
+    while search.step():
+        pass
+    told = [one for one in search.report()["breakers"] if one["requests"] == 20]
+    # None came for 400 s after the last one was forgotten.
+    assert [one["requests_per_hour"] for one in told] == [pytest.approx(120, rel=0.1)]
 
 
 def test_costs_are_told_in_seconds_where_the_engine_s_pace_is_known(search):
@@ -99,13 +135,13 @@ def test_text_leaves_when_it_may():
     assert "000000" in json.dumps(search.report()["breakers"][0]["excerpts"])
 
 
-def test_a_minute_has_room_for_so_many(search):
-    taken = offer(search, A_MINUTE + 10, every_s=0.1)
-    assert sum(name is not None for name in taken) == A_MINUTE
+def test_there_is_room_for_so_many(search):
+    taken = offer(search, AT_ONCE + 10, every_s=0.001)
+    assert sum(name is not None for name in taken) == AT_ONCE
     assert search.offer("x", 61.0, "e", "m", prompt(1), None)
     search.step()
     report = search.report()
-    assert (report["offered"], report["sampled"]) == (A_MINUTE + 11, A_MINUTE + 1)
+    assert (report["offered"], report["sampled"]) == (AT_ONCE + 11, AT_ONCE + 1)
 
 
 @pytest.mark.parametrize("asked", [raw("x" * (LONGEST + 1)), Prompt(ids=((1, 2),))], ids=["long", "ids"])

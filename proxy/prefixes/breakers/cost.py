@@ -6,8 +6,8 @@ from typing import Any
 from proxy.prefixes.breakers.finder import Breaker
 
 HOUR_S = 3600.0
-LEAST_S = 1.0
-"""Prompts that all came within less (or have no time at all) tell nothing of time."""
+LEAST_S = 30.0
+"""Prompts that all came within less (or have no time at all) tell nothing of time: a burst is no hour."""
 
 
 UNITS = ("seconds_per_hour", "tokens_per_hour", "seconds_saved", "tokens_saved")
