@@ -1,7 +1,7 @@
 """The office's search: a bounded sample of prompts, filed by family and looked through for breakers a family at a time.
 
-Prompts are taken as they come while there are few, so that conversations stay whole; what is not taken is counted, and
-costs are scaled by it. A prompt that is taken has its family's name at once; it is filed, and searched,
+Prompts are taken as they come while there are few (`pace`), so that conversations stay whole; what is not taken is
+counted, and costs are scaled by it. A prompt that is taken has its family's name at once; it is filed, and searched,
 at the next step, which may run in a thread of its own. Prompts live here in memory only, at most `MEMORY` characters of
 them; nothing of their text leaves but masked excerpts, unless the text may be shown.
 """
@@ -18,7 +18,6 @@ from proxy.prefixes.breakers.finder import LEAST_REQUESTS, Breaker, Finder
 from proxy.prefixes.canon import Encode, render
 from proxy.prefixes.chains import Chains, root_of
 from proxy.prefixes.curve import Curve
-from proxy.prefixes.pace import Pace
 from proxy.records import Prompt
 
 LONGEST = 200_000
@@ -86,7 +85,7 @@ class Offered(NamedTuple):
 class Search:
     """Takes prompts, finds breakers, reports."""
 
-    # State of who offers: the families; the pace; the number of the first prompt. Of who steps:
+    # State of who offers: the families; the number of the first prompt. Of who steps:
     # families with their samples, from the least to the most recently seen, and when one was last forgotten; small
     # families searched together; a curve per engine; what was filed; characters kept. Between them: the prompts that
     # wait, the first moment and the last, what was offered and what was taken.
@@ -100,7 +99,6 @@ class Search:
         self._curves: dict[str, Curve] = {}
         self._filed: OrderedDict[str, Filed] = OrderedDict()
         self._stray: dict[int, Filed] = {}
-        self._pace = Pace()
         self._offered = 0
         self._before = 0
         self._taken = 0
@@ -115,20 +113,17 @@ class Search:
         """A prompt, as they end, with what the engine wrote. The name of its family; None: it was not taken. A new head
         of `LONGEST_HEAD` characters takes longest, the shorter its words the more.
 
-        `number`: it is the so many-th of all prompts, of which those in between were not offered here; 0: all are.
+        `number`: it is the so many-th of all prompts; those in between are not in the sample. 0: all are.
         """
         if not self._offered and number:
             self._before = number - 1
         self._offered = max(self._offered + 1, number - self._before)
         self._span_s = min(self._span_s[0], at_s), max(self._span_s[1], at_s)
-        if not self._pace.has_room(at_s):
-            return None
         segments = render(prompt)
         root = root_of(self._secret, engine, model, prompt.salt)
         document = Document(id, at_s, root, segments, answer, self._offered - 1, self._taken)
         if not segments or document.size > LONGEST:
             return None
-        self._pace.take()
         self._taken += 1
         family = self._families.assign(document.root, segments)
         self._waiting.append(Offered(document, family, engine, model))

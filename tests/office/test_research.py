@@ -9,7 +9,6 @@ from structlog.testing import capture_logs
 from proxy.messages import PromptSeen
 from proxy.office.office import Office
 from proxy.office.research import LONG, NAMED, REST_S, Research
-from proxy.prefixes.pace import AT_ONCE
 from proxy.records import (
     Finished,
     Message,
@@ -126,10 +125,10 @@ def test_a_name_is_given_once():
     assert found.named(of(seen(1))).prefix == of(seen(1)).prefix
 
 
-def test_a_prompt_beyond_the_minutes_room_has_no_name():
+def test_a_prompt_that_was_not_sampled_has_no_name():
     found = Research(b"k" * 16, capture_text=False)
-    same = [replace(seen(n), at_s=n / 1000) for n in range(AT_ONCE + 1)]
-    for one in same:
+    same = [seen(n) for n in range(9)]
+    for one in same[:-1]:
         found.take(one)
     names = [done.prefix.family for done in map(found.named, map(of, same)) if done.prefix is not None]
     assert len(set(names[:-1])) == 1
