@@ -54,6 +54,7 @@ class Since(NamedTuple):
 
 
 NEVER = Since(0.0)
+"""It was not searched yet."""
 
 
 @dataclass(slots=True)
@@ -85,10 +86,10 @@ class Offered(NamedTuple):
 class Search:
     """Takes prompts, finds breakers, reports."""
 
-    # State of who offers: the families; the number of the first prompt. Of who steps:
-    # families with their samples, from the least to the most recently seen, and when one was last forgotten; small
-    # families searched together; a curve per engine; what was filed; characters kept. Between them: the prompts that
-    # wait, the first moment and the last, what was offered and what was taken.
+    # State of who offers: the families, and how many prompts came before the first. Of who steps: families with their
+    # samples, from the least to the most recently seen, and when one was last forgotten; small families searched
+    # together; a curve per engine; how many were filed; characters kept. Between them: the prompts that wait, the first
+    # moment and the last, how many were offered, and taken of them.
 
     def __init__(self, encode: Encode, secret: bytes, block: int = 16, capture_text: bool = False) -> None:
         self._secret = secret
@@ -102,7 +103,7 @@ class Search:
         self._offered = 0
         self._before = 0
         self._taken = 0
-        self._filed_all = 0
+        self._entered = 0
         self._forgot: Since | None = None
         self._memory = 0
         self._span_s = (float("inf"), float("-inf"))
@@ -193,7 +194,7 @@ class Search:
         ]
         return {
             "offered": self._offered,
-            "sampled": self._filed_all,
+            "sampled": self._entered,
             "curve": self._points(),
             "breakers": dearest(found),
         }
@@ -218,7 +219,7 @@ class Search:
 
     def _file(self, offered: Offered) -> None:
         document, family = offered.document, offered.family
-        self._filed_all += 1
+        self._entered += 1
         filed = self._filed.get(family.name)
         if filed is None:
             filed = self._filed[family.name] = Filed(family, offered.engine, offered.model, known=self._forgot)
