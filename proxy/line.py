@@ -90,10 +90,12 @@ class Line(asyncio.Protocol):
         self._barren = 0
 
     def write(self, parts: Sequence[bytes]) -> None:
-        """Writes all parts; `writing_paused` where not all could go at once."""
+        """Writes all parts; `writing_paused` where not all could go at once. Never an empty one: asyncio (3.12 on)
+        would try to send it for ever, in each turn of the loop, and not close before."""
         if self._transport is None:
             raise ConnectionResetError("the engine hung up")
-        self._transport.writelines(parts)
+        if filled := [part for part in parts if part]:
+            self._transport.writelines(filled)
 
     async def drained(self) -> None:
         """Returns when the operating system has every byte; ConnectionError when the engine hung up."""

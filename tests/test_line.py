@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+from collections.abc import Iterable
 
 import pytest
 
@@ -39,6 +40,25 @@ def test_a_line_that_is_gone_takes_no_bytes() -> None:
         assert not line.usable()
         with pytest.raises(ConnectionResetError):
             line.write((b"x",))
+
+    asyncio.run(main())
+
+
+def test_a_connection_gets_no_empty_part_which_it_would_try_to_send_for_ever() -> None:
+    class Noting(Deaf):
+        def __init__(self) -> None:
+            super().__init__()
+            self.parts: list[bytes] = []
+
+        def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview]) -> None:
+            self.parts += [bytes(part) for part in list_of_data]
+
+    async def main() -> None:
+        line, transport = Line(asyncio.get_running_loop()), Noting()
+        line.connection_made(transport)
+        line.write((b"head", b""))
+        line.write((b"",))
+        assert transport.parts == [b"head"]
 
     asyncio.run(main())
 

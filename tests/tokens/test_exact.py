@@ -20,7 +20,8 @@ def facts(kind: str, prompt: Prompt | None, dialect: str = "openai", model: str 
     return RequestFacts(dialect, kind, "inference", model=model, prompt=prompt)
 
 
-DEEP = b"[" * 2_000 + b"]" * 2_000
+DEEP = b"[" * 200_000 + b"]" * 200_000
+"""Deeper than any Python's parser goes."""
 MESSAGES = Prompt(messages=(Message("user", (Part("text", "Say hi"),)),))
 TEXT = Prompt(texts=("Say hi \ud800",))
 
