@@ -112,7 +112,7 @@ def measure(requests: int, connections: int, folder: Path) -> dict[str, Any]:
                 proxy_kb.append(resident_kb(proxy.pid))
                 office_kb.append(resident_kb(child(proxy.pid)))
             asked_s = time.monotonic() - start_s
-    with sqlite3.connect(store) as rows:
+    with contextlib.closing(sqlite3.connect(store)) as rows:
         stored = rows.execute("select count(*), count(distinct id) from requests").fetchone()
     start_s = time.monotonic()
     subprocess.run([sys.executable, "-m", "proxy", "report", str(store), "--json"], check=True, capture_output=True)
