@@ -24,6 +24,9 @@ is more, the count is of something else: of one chunk, of one part."""
 FIELDS = ("prompt_tokens", "cached_tokens", "output_tokens", "reasoning_tokens", "fresh_tokens")
 """Figures that are judged. The finding of each is `impossible.` and its name."""
 
+OF_ONE = "of_one."
+"""Begins the finding of a figure that is of one prompt or choice of several: it is true, and no part of a sum."""
+
 
 class Claims(NamedTuple):
     """What may be believed, and findings that name the rest."""
@@ -61,6 +64,11 @@ def sift(facts: RequestFacts, line: Timeline, usage: Usage | None, report: Engin
     findings = tuple(name for field in FIELDS if (name := f"impossible.{field}") in doubted)
     sound = None if sifted == Usage() else sifted
     return Claims(sound, report and report._replace(fresh_tokens=fresh, output_tokens=written), findings)
+
+
+def of_first(report: EngineReport | None) -> bool:
+    """Of several prompts or choices llama.cpp says the figures of one alone."""
+    return report is not None and report.source == "llamacpp.timings" and not report.covers_all
 
 
 def _output(facts: RequestFacts, line: Timeline, report: EngineReport) -> tuple[float, float]:

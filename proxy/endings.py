@@ -1,5 +1,6 @@
 """How exchanges end: what an answer's end means, and what the permit and the record are told. Pure."""
 
+from proxy.claims import of_first
 from proxy.records import AdmissionVerdict, EngineReport, Outcome, RequestFacts, Timeline, Usage
 
 PERMIT_ENDS = {
@@ -39,7 +40,7 @@ def charged(
     several = facts.n * facts.prompts
     if usage is None or usage.output_tokens is None or several == 1:
         return usage
-    if report is not None and report.source == "llamacpp.timings" and not report.covers_all:
+    if of_first(report):
         prompt = usage.prompt_tokens if facts.prompts == 1 else None
         usage = Usage(prompt, usage.output_tokens if streamed else usage.output_tokens * several)
     return usage if (usage.output_tokens or 0) >= written else usage._replace(output_tokens=None)

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
-from proxy.attribution.findings import cold_load, context_truncated
+from proxy.attribution.findings import cold_load, context_truncated, prompt_of_one
 from proxy.attribution.ladder import attribute
 from proxy.attribution.ollama import counts_fresh_only
 from proxy.auditing import LONG, Auditing
@@ -72,8 +72,9 @@ class Parting:
     def _learnt(self, ended: Ended, spelt: Sequence[int]) -> Finished:
         """The record with every prompt token in its bin."""
         engine, key, facts, finished, said, _ = ended
-        # A count of fresh tokens alone teaches nothing about a prompt's size.
-        if finished.outcome is Outcome.COMPLETED and not counts_fresh_only(finished.evidence):
+        # A count of fresh tokens alone, or of one prompt of several, teaches nothing about a prompt's size.
+        part = counts_fresh_only(finished.evidence) or prompt_of_one(finished)
+        if finished.outcome is Outcome.COMPLETED and not part:
             engine.desk.learn(facts, finished.counted, finished.usage)
         if engine.audit is None or facts.prompt is None:
             return finished
@@ -129,7 +130,7 @@ class Parting:
 def _loaded_s(finished: Finished) -> float | None:
     """When the engine had loaded the model for this exchange, which emptied the model's cache; None: it did not."""
     line, load_ns = finished.timeline, _load_ns(finished)
-    sent_ns = line.dispatched_ns or 0
+    sent_ns = line.dispatched_ns or prompt_of_one(finished)
     if line.finish == "load":  # and did nothing else
         load_ns = line.total_ns - sent_ns
     if load_ns < COLD_LOAD_NS or not cold_load(attribute(finished)):
@@ -138,7 +139,7 @@ def _loaded_s(finished: Finished) -> float | None:
 
 
 def _load_ns(finished: Finished) -> int:
-    return 0 if finished.report is None else finished.report.load_ns or 0
+    return 0 if finished.report is None else finished.report.load_ns or prompt_of_one(finished)
 
 
 def _inferred(audit: Audit, settled: PrefixVerdict, finished: Finished) -> Inferred | None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from proxy.attribution.ollama import counts_fresh_only
+from proxy.claims import of_first
 from proxy.records import COLD_LOAD_NS, Finished, PhaseBreakdown
 
 TRUNCATED = 1.25
@@ -40,9 +41,32 @@ def num_ctx_ignored(finished: Finished) -> bool:
     return asked and finished.evidence.kind == "ollama" and finished.facts.dialect != "ollama"
 
 
+def prompt_of_one(finished: Finished) -> bool:
+    """The engine's prompt tokens are those of one prompt of several."""
+    return _says(finished, "prompt_tokens") and finished.facts.prompts > 1 and of_first(finished.report)
+
+
+def cached_of_one(finished: Finished) -> bool:
+    """So are its cached ones; vLLM's too, which sums up all others."""
+    one = of_first(finished.report) or finished.evidence.kind == "vllm"
+    return _says(finished, "cached_tokens") and finished.facts.prompts > 1 and one
+
+
+def output_of_one(finished: Finished) -> bool:
+    """The engine's output tokens are those of one choice of several."""
+    return _says(finished, "output_tokens") and of_first(finished.report)
+
+
+def _says(finished: Finished, name: str) -> bool:
+    return finished.usage is not None and getattr(finished.usage, name) is not None
+
+
 RULES: dict[str, Callable[[Finished, PhaseBreakdown], bool]] = {
     "cold_load": lambda finished, breakdown: cold_load(breakdown),
     "context_truncated": lambda finished, breakdown: context_truncated(finished),
     "num_ctx_ignored": lambda finished, breakdown: num_ctx_ignored(finished),
+    "of_one.prompt_tokens": lambda finished, breakdown: prompt_of_one(finished),
+    "of_one.cached_tokens": lambda finished, breakdown: cached_of_one(finished),
+    "of_one.output_tokens": lambda finished, breakdown: output_of_one(finished),
 }
 """Every finding that is made here."""

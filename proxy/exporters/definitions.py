@@ -83,7 +83,7 @@ COUNTERS: dict[str, Definition] = {
         ("engine",), 1, "Completed inference requests of which the engine did not say the prompt tokens."
     ),
     "usage_known_requests": Definition(
-        ("engine",), 1, "Completed inference requests of which the engine said prompt and output tokens."
+        ("engine",), 1, "Completed inference requests of which the engine said all prompt and output tokens."
     ),
     "prefix_tokens": Definition(
         ("engine", "bin"),

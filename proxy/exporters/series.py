@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 
+from proxy.claims import OF_ONE
 from proxy.exporters.definitions import (
     COUNT_ERROR,
     COUNTER_SERIES,
@@ -19,7 +20,7 @@ from proxy.exporters.histogram import OTHER, Budget, Histograms, Labels, Sums
 from proxy.exporters.stamps import engine_gaps, token_gaps
 from proxy.messages import Pulse
 from proxy.names import as_it_is, shortest
-from proxy.records import Outcome, RequestRecord, Timeline
+from proxy.records import Outcome, RequestRecord, Timeline, Usage
 
 Exemplar = tuple[str, float]
 
@@ -155,15 +156,13 @@ class Series(InMemory):
         self._add("blocked_seconds", engine, finished.timeline.blocked_ns / SECOND_NS)
         self._add("unreadable_events", engine, finished.timeline.unreadable_events)
         if finished.outcome is Outcome.CLIENT_GONE:
-            said = finished.usage.output_tokens if finished.usage is not None else None
+            said = _of_all(record).output_tokens
             self._add("left_tokens", engine, finished.timeline.token_events if said is None else said)
 
     def _usage(self, record: RequestRecord, labels: Labels) -> None:
         """Tokens: sums of what engines said, and of whom they said nothing."""
-        finished, usage = record.finished, record.finished.usage
-        prompt = usage.prompt_tokens if usage is not None else None
-        output = usage.output_tokens if usage is not None else None
-        cached = usage.cached_tokens if usage is not None else None
+        finished = record.finished
+        prompt, output, cached, _ = _of_all(record)
         self._add("prompt_tokens", labels, prompt or 0)
         self._add("output_tokens", labels, output or 0)
         if cached is not None and prompt is not None:
@@ -211,6 +210,13 @@ class Series(InMemory):
             self.times["ttfb"].observe((), timeline.first_byte_ns, exemplar)
         for phase in record.breakdown.phases:
             self.times["phase"].observe((labels[0], phase.name, phase.klass.value), phase.ns, exemplar)
+
+
+def _of_all(record: RequestRecord) -> Usage:
+    """What the engine says, without what it says of one prompt or choice of several: that is no part of a sum."""
+    usage = record.finished.usage or Usage()
+    parts = [name.removeprefix(OF_ONE) for name in record.findings if name.startswith(OF_ONE)]
+    return usage._replace(**dict.fromkeys(parts)) if parts else usage
 
 
 def _stalls(timeline: Timeline, gaps: list[tuple[int, int]]) -> int:

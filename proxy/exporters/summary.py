@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from proxy.claims import OF_ONE
 from proxy.names import shortest
 from proxy.records import PHASES, Outcome
 
@@ -159,13 +160,20 @@ def _phases(rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def _tokens(rows: Sequence[Row]) -> dict[str, int]:
-    known = [row.tokens for row in rows if row.tokens.cached is not None and row.tokens.prompt is not None]
+    tokens = [_of_all(row) for row in rows]
+    known = [each for each in tokens if each.cached is not None and each.prompt is not None]
     return {
-        "prompt": sum(row.tokens.prompt or 0 for row in rows),
-        "output": sum(row.tokens.output or 0 for row in rows),
-        "cached": sum(tokens.cached or 0 for tokens in known),
-        "cache_known_prompt": sum(tokens.prompt or 0 for tokens in known),
+        "prompt": sum(each.prompt or 0 for each in tokens),
+        "output": sum(each.output or 0 for each in tokens),
+        "cached": sum(each.cached or 0 for each in known),
+        "cache_known_prompt": sum(each.prompt or 0 for each in known),
     }
+
+
+def _of_all(row: Row) -> Tokens:
+    """The row's tokens, without those of one prompt or choice of several: they are no part of a sum."""
+    parts = [name.removeprefix(OF_ONE).removesuffix("_tokens") for name in row.findings if name.startswith(OF_ONE)]
+    return msgspec.structs.replace(row.tokens, **dict.fromkeys(parts)) if parts else row.tokens
 
 
 def _windows(rows: Sequence[Row], length: float) -> list[dict[str, Any]]:

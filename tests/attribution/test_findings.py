@@ -1,7 +1,7 @@
 import pytest
 
 from proxy.attribution.findings import findings
-from proxy.records import Class, Evidence, Phase, PhaseBreakdown, TokenCount, Usage
+from proxy.records import Class, EngineReport, Evidence, Phase, PhaseBreakdown, TokenCount, Usage
 from tests.support.records import MS, breakdown, finished
 
 NOTHING = PhaseBreakdown(())
@@ -64,3 +64,26 @@ def test_findings_of_all_rooms_are_kept_each_once() -> None:
     done = finished(findings=("a", "b"))
     assert findings(done, PhaseBreakdown((), findings=("b", "c"))) == ("a", "b", "c")
     assert findings(finished(), breakdown(finished())) == ()
+
+
+FIRST = EngineReport(source="llamacpp.timings", covers_all=False)
+
+
+@pytest.mark.parametrize(
+    ("kind", "n", "prompts", "report", "usage", "of_one"),
+    [
+        pytest.param("llamacpp", 2, 1, FIRST, Usage(33, 20, 0), ["output"], id="the prompt is one"),
+        pytest.param("llamacpp", 1, 2, FIRST, Usage(7, 16, 0), ["prompt", "cached", "output"], id="of the first"),
+        pytest.param("llamacpp", 1, 2, FIRST, None, [], id="nothing is said"),
+        pytest.param("llamacpp", 1, 2, None, Usage(9, 0), [], id="embeddings are summed up"),
+        pytest.param("vllm", 1, 2, None, Usage(124, 10, 0), ["cached"], id="vLLM sums up what it made"),
+        pytest.param("vllm", 1, 2, None, Usage(124, 10), [], id="vLLM, silent of its cache"),
+        pytest.param("vllm", 3, 1, None, Usage(31, 15, 0), [], id="vLLM, choices"),
+    ],
+)
+def test_what_is_said_of_one_prompt_or_choice_of_several(
+    kind: str, n: int, prompts: int, report: EngineReport | None, usage: Usage | None, of_one: list[str]
+) -> None:
+    done = finished(evidence=Evidence(kind=kind), usage=usage, report=report)
+    done = done._replace(facts=done.facts._replace(n=n, prompts=prompts))
+    assert findings(done, NOTHING) == tuple(f"of_one.{name}_tokens" for name in of_one)

@@ -63,6 +63,16 @@ def test_cached_tokens_are_a_share_of_prompts_whose_cached_tokens_are_known() ->
     assert (sums["cache_unknown_requests"], sums["prompt_unknown_requests"], sums["usage_known_requests"]) == (2, 1, 3)
 
 
+def test_tokens_of_one_choice_or_prompt_of_several_are_in_no_sum() -> None:
+    series = Series()
+    of_one = ("of_one.prompt_tokens", "of_one.cached_tokens", "of_one.output_tokens")
+    for findings in (of_one[2:], of_one[1:2], of_one):
+        series.export(record(usage=Usage(100, 5, 64), findings=findings))
+    sums = {name: sum(family.sets.values()) for name, family in series.counters.items()}
+    assert (sums["prompt_tokens"], sums["output_tokens"], sums["cached_tokens"]) == (200, 5, 64)
+    assert (sums["cache_unknown_requests"], sums["prompt_unknown_requests"], sums["usage_known_requests"]) == (2, 1, 1)
+
+
 def test_prompt_tokens_are_in_bins_where_the_engine_read_what_we_know() -> None:
     series, bins = Series(), (("hit", 64), ("compulsory", 36))
     for prefix, cached in (
@@ -104,7 +114,8 @@ def test_tokens_for_clients_that_left_are_the_engine_s_count_or_events() -> None
     series = Series()
     series.export(record(outcome=Outcome.CLIENT_GONE))
     series.export(record(outcome=Outcome.CLIENT_GONE, usage=None))
-    assert series.counters["left_tokens"].sets == {("ollama",): 96}
+    series.export(record(outcome=Outcome.CLIENT_GONE, usage=Usage(7, 3), findings=("of_one.output_tokens",)))
+    assert series.counters["left_tokens"].sets == {("ollama",): 3 * 48}
 
 
 def test_tenants_and_decisions_are_counted() -> None:

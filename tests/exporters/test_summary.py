@@ -60,6 +60,13 @@ def test_cached_tokens_are_compared_with_prompts_of_known_cache() -> None:
     assert seen["tokens"] == {"prompt": 300, "output": 11, "cached": 64, "cache_known_prompt": 200}
 
 
+def test_tokens_of_one_choice_or_prompt_of_several_are_in_no_sum() -> None:
+    of_one = [f"of_one.{name}_tokens" for name in ("prompt", "cached", "output")]
+    parts = (of_one[2:], of_one[1:2], of_one)
+    seen = report(to_dict(record(usage=Usage(100, 5, 64), findings=tuple(names))) for names in parts)
+    assert seen["tokens"] == {"prompt": 200, "output": 5, "cached": 64, "cache_known_prompt": 100}
+
+
 def test_groups_beyond_the_limit_are_one() -> None:
     seen = report([lasting(1, model=f"m{n}") for n in range(GROUPS + 5)] + [lasting(1, model="m0")])
     assert next(iter(seen["models"])) == "m0"
