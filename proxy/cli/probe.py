@@ -29,16 +29,22 @@ HEAD_CHARS = 200
 def render(result: Result, url: str) -> str:
     """For people: two columns, and what they mean."""
     rounds = "1 round" if result.rounds == 1 else f"{result.rounds} rounds, medians"
-    head = printable(f"{result.model} on {result.engine} {result.version or ''}".rstrip(), HEAD_CHARS)
-    rows = [("", "short", "long"), *(_row(result, *row) for row in ROWS)]
+    engine = f"{result.engine} behind a gateway" if result.gateway else f"{result.engine} {result.version or ''}"
+    head = printable(f"{result.model} on {engine}".rstrip(), HEAD_CHARS)
+    cached = result.short.cached_tokens or result.long.cached_tokens
+    rows = [("", "short", "long"), *(_row(result, *row) for row in ROWS if cached or row != CACHED)]
     table = "\n".join(f"{name:<15}{short:>14}{long:>14}".rstrip() for name, short, long in rows)
     return f"{head} at {url}, {rounds}, one request at a time\n\n{table}\n\n{_sentence(result)}"
 
 
 Show = Callable[[Any], str]
 
+CACHED: tuple[str, str, Show] = ("of them cached", "cached_tokens", lambda tokens: f"{tokens:,}")
+"""Shown where some are: then the first token came sooner, and prefill's speed is that of the rest."""
+
 ROWS: tuple[tuple[str, str, Show], ...] = (
     ("prompt tokens", "prompt_tokens", lambda tokens: f"{tokens:,}"),
+    CACHED,
     ("output tokens", "output_tokens", lambda tokens: f"{tokens:,}"),
     ("first token", "ttft_s", lambda seconds: f"{seconds:.3f} s"),
     ("waiting", "waiting_s", lambda seconds: f"{seconds:.3f} s"),

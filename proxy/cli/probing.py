@@ -18,6 +18,8 @@ from proxy.cli import UNREACHABLE, USAGE
 from proxy.cli.strangers import modelless, silence
 from proxy.clock import Clock
 from proxy.engine import Engine
+from proxy.engines.fingerprint import owner
+from proxy.lookout import PROBE_S
 from proxy.messages import Message
 from proxy.records import Finished, Outcome
 
@@ -87,6 +89,8 @@ class Seen:
     """Medians over the rounds; seconds, and tokens per second. None: the engine does not say."""
 
     prompt_tokens: int
+    cached_tokens: int | None
+    """Of these, out of the engine's cache: a chat template, as every request begins with it."""
     output_tokens: int | None
     ttft_s: float
     waiting_s: float | None
@@ -101,6 +105,8 @@ class Result:
     """What `--json` prints."""
 
     engine: str
+    gateway: bool
+    """It is asked through one, which names it in its list of models."""
     version: str | None
     model: str
     rounds: int
@@ -131,7 +137,8 @@ class Probe:
         if chosen is None:
             raise ProbeError(await modelless(engine), USAGE)
         begun = self._clock.now_ns()
-        self._say(f"warming up {chosen} on {engine.kind}")
+        behind = await self._behind(chosen) if engine.kind == "openai" else None
+        self._say(f"warming up {chosen} on {behind or engine.kind}")
         few, many = [_prompt_tokens(await self._ask(chosen, words, 1)) for words in (FEW, MANY)]
         per_word = max(many - few, 1) / (MANY - FEW)
         await self._app.lookout.look_at_all()  # Ollama tells a model's window once it is loaded
@@ -141,7 +148,13 @@ class Probe:
             self._say(f"round {len(rounds) + 1} of {ROUNDS} at most: a short prompt, a long one")
             rounds.append([await self._ask(chosen, words, OUTPUT) for words in sizes])
         short, long = (_seen([pair[place] for pair in rounds]) for place in (0, 1))
-        return Result(engine.kind, engine.fingerprint.version, chosen, len(rounds), short, long)
+        version = engine.fingerprint.version
+        return Result(behind or engine.kind, behind is not None, version, chosen, len(rounds), short, long)
+
+    async def _behind(self, model: str) -> str | None:
+        """What a gateway says that has the model."""
+        page = await self._engine.fetch("/v1/models", PROBE_S)
+        return None if page is None else owner(page[2], model)
 
     def _fits(self, begun: int, rounds: int) -> bool:
         spent_s = (self._clock.now_ns() - begun) / 1e9
@@ -201,10 +214,12 @@ def _seen(answers: Sequence[Finished]) -> Seen:
     bills = [attribute(finished) for finished in answers]
     waits = [{phase.name: phase.ns for phase in bill.phases} for bill in bills]
     told = all("prefill" in phases for phases in waits)
+    cached = [finished.usage.cached_tokens for finished in answers if finished.usage is not None]
     outputs = [finished.usage.output_tokens for finished in answers if finished.usage is not None]
     return Seen(
         prompt_tokens=round(median(map(_prompt_tokens, answers))),
-        output_tokens=None if None in outputs or not outputs else round(median(filter(None, outputs))),
+        cached_tokens=_count(cached),
+        output_tokens=_count(outputs),
         ttft_s=median((finished.timeline.first_token_ns or 0) / 1e9 for finished in answers),
         waiting_s=median(sum(phases.get(name, 0) for name in WAITS) / 1e9 for phases in waits) if told else None,
         prefill_rate=_median(
@@ -219,9 +234,18 @@ def _seen(answers: Sequence[Finished]) -> Seen:
 
 
 def _fresh_rate(finished: Finished, phases: dict[str, int]) -> float | None:
-    """Prefill's speed where the engine does not say what was cached (Ollama): nothing was, every prompt is new."""
+    """Prefill's speed where the engine does not say what was cached (Ollama): nothing was, every prompt is new. Not of
+    a chat, whose template is not."""
+    said = finished.usage is not None and finished.usage.cached_tokens is not None
+    if said or finished.facts.kind == "chat":
+        return None
     tokens, prefill = _prompt_tokens(finished), phases.get("prefill")
     return tokens * 1e9 / prefill if prefill and tokens else None
+
+
+def _count(tokens: Sequence[int | None]) -> int | None:
+    known = [number for number in tokens if number is not None]
+    return round(median(known)) if known and len(known) == len(tokens) else None
 
 
 def _median(values: Sequence[float | None]) -> float | None:

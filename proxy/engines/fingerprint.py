@@ -100,7 +100,7 @@ def identify(answers: Answers) -> Fingerprint:
     """The engine behind these answers. Never raises: garbage is `openai`, and says nothing; so is a gateway to engines
     of several kinds, which speak no other language together."""
     said = Said(answers, {target: members(parsed(_body(answers, target))) for target in answers})
-    signs = SIGNS if len(_owners(said) & OWNERS) < 2 else {}
+    signs = SIGNS if len(_owners(said) & OWNERS.keys()) < 2 else {}
     kind = next((kind for kind, sign in signs.items() if sign(said)), "openai")
     listed = _objects(said, "/v1/models", "data")
     tagged = _objects(said, "/api/tags", "models") if kind == "ollama" else []
@@ -119,6 +119,12 @@ def identify(answers: Answers) -> Fingerprint:
         barred=any(status in BARRED for status, _, _ in answers.values()),
         lists=_lists(said, listed),
     )
+
+
+def owner(models: bytes, model: str) -> str | None:
+    """Kind of the engine that `/v1/models` says this model is of: a gateway to several lists each with its own."""
+    listed = entries(members(parsed(models)).get("data"))
+    return next((OWNERS.get(word(entry.get("owned_by"), "")) for entry in listed if entry.get("id") == model), None)
 
 
 def resident(ps: bytes) -> frozenset[str]:
@@ -177,7 +183,7 @@ SIGNS: dict[str, Callable[[Said], bool]] = {
 }
 """Every kind that is told apart; the first that fits is it."""
 
-OWNERS = {"sglang", "llamacpp", "library", "vllm"}
+OWNERS: dict[str | None, str] = {"sglang": "sglang", "llamacpp": "llamacpp", "library": "ollama", "vllm": "vllm"}
 """Who owns an engine's models, as it lists them: one name for each kind."""
 
 _VERSIONS = {

@@ -11,8 +11,8 @@ from proxy.cli.probing import ProbeError, Result, Seen
 from proxy.config import Settings
 from tests.support.hostile import ESCAPE, is_plain
 
-SHORT_SEEN = Seen(200, 24, 0.5, 0.1, 500.0, 40.0, (39.0, 41.0))
-RESULT = Result("vllm", "0.33.0", "m1", 3, SHORT_SEEN, Seen(2000, 24, 4.0, 0.0, 500.0, 38.0, (37.0, 39.0)))
+SHORT_SEEN = Seen(200, 0, 24, 0.5, 0.1, 500.0, 40.0, (39.0, 41.0))
+RESULT = Result("vllm", False, "0.33.0", "m1", 3, SHORT_SEEN, Seen(2000, 0, 24, 4.0, 0.0, 500.0, 38.0, (37.0, 39.0)))
 
 
 def test_the_table_is_aligned_and_says_in_one_sentence_what_was_seen() -> None:
@@ -24,6 +24,14 @@ def test_the_table_is_aligned_and_says_in_one_sentence_what_was_seen() -> None:
         "A prompt 10.0 times as long takes 8.0 times as long to its first token; "
         "the answer is written at the same speed."
     )
+
+
+def test_what_was_cached_is_said_and_a_gateway_is_no_engine() -> None:
+    seen = replace(RESULT, gateway=True, short=replace(SHORT_SEEN, cached_tokens=31))
+    table = render(seen, "http://e").splitlines()
+    assert table[0].startswith("m1 on vllm behind a gateway at http://e")
+    assert table[4] == "of them cached             31             0"
+    assert "cached" not in render(RESULT, "http://e")
 
 
 @pytest.mark.parametrize(("rate", "words"), [(20.0, "50% slower"), (60.0, "50% faster")])
@@ -104,7 +112,7 @@ def test_the_command_line_knows_no_settings(url: str, says: str) -> None:
 
 
 def test_what_an_engine_says_of_itself_steers_no_terminal() -> None:
-    result = Result("vllm", ESCAPE + "v" * 9999, ESCAPE, 1, *[Seen(1, 1, 0.1, None, None, None)] * 2)
+    result = Result("vllm", False, ESCAPE + "v" * 9999, ESCAPE, 1, *[Seen(1, 0, 1, 0.1, None, None, None)] * 2)
     shown = render(result, "http://h:1")
     assert is_plain(shown)
     assert len(shown.splitlines()) == len(render(replace(result, version="1", model="m"), "http://h:1").splitlines())

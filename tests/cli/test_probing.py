@@ -99,6 +99,38 @@ def test_all_of_a_new_prompt_is_fresh_where_the_engine_does_not_say_what_was_cac
     assert result.long.prefill_rate == pytest.approx(1000)
 
 
+def templated(*, cached: int | None) -> Callable[[Call], Script]:
+    """llama.cpp, of whose prompts all but this many tokens come out of its cache: it reads one a millisecond."""
+
+    def answer(call: Call) -> Script:
+        fresh = 30 if cached is None else int(call.header("content-length") or 0) // 4 - cached
+        reads = [Read((OVERHEAD_MS + fresh + 10 * number) * MS, chunk(" a")) for number in range(OUTPUT)]
+        timings = {"prompt_ms": fresh, "predicted_ms": 10 * OUTPUT, "predicted_n": OUTPUT}
+        said = timings if cached is None else {**timings, "prompt_n": fresh, "cache_n": cached}
+        last = {"choices": [{"index": 0, "delta": {}, "finish_reason": "length"}], "timings": said}
+        end = Read((OVERHEAD_MS + fresh + 10 * OUTPUT) * MS, b"data: " + json.dumps(last).encode() + b"\n\n" + DONE)
+        return Script(headers=SSE, reads=(*reads, end))
+
+    return answer
+
+
+def test_prefill_is_the_speed_of_tokens_that_were_not_cached() -> None:
+    seen = probed(templated(cached=31))[0].short
+    assert (seen.cached_tokens, seen.prefill_rate) == (31, pytest.approx(1000))
+    silent = probed(templated(cached=None))[0].short
+    assert (silent.cached_tokens, silent.prefill_rate) == (None, None)
+
+
+def test_a_gateway_is_named_by_the_engine_that_it_says_has_the_model() -> None:
+    def look(call: Call) -> Script:
+        entries = [{"id": "m1", "owned_by": "llamacpp"}, {"id": "m2", "owned_by": "library"}]
+        return plain(200, {"data": entries}) if call.target == "/v1/models" else NOT_FOUND
+
+    named = [probed(looks=look, model=model)[0] for model in ("m1", "m2", "m3")]
+    assert [(it.engine, it.gateway) for it in named] == [("llamacpp", True), ("ollama", True), ("openai", False)]
+    assert (probed()[0].engine, probed()[0].gateway) == ("openai", False)
+
+
 def test_no_prompt_begins_like_another() -> None:
     _, house = probed()
     starts = {tuple(json.loads(call.body)["messages"][0]["content"].split()[:16]) for call in house.calls}
