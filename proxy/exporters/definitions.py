@@ -111,7 +111,10 @@ COUNTERS: dict[str, Definition] = {
         ("engine",), 1, "Events of answers that could not be read along; they were relayed all the same."
     ),
     "admission_decisions": Definition(
-        ("decision", "reason", "mode"), 4, "What the door decided. Mode observe: it was only written down."
+        ("decision", "reason", "mode"),
+        4,
+        "What the door decided: admitted, queued (admitted after a wait) or shed (never let in; its outcome is shed, "
+        "refused or queue_timeout). Mode observe: it was only written down.",
     ),
 }
 """Counters."""
