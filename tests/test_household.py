@@ -344,6 +344,15 @@ def test_a_limited_client_is_told_what_is_left_with_answers_and_with_refusals() 
     assert header(answer, "x-ratelimit-limit-requests") is None
 
 
+def test_what_is_left_of_a_budget_is_told_as_it_stands_at_the_head_without_the_output_of_this_answer() -> None:
+    usage = {"prompt_tokens": 7, "completion_tokens": 30}
+    said = plain(200, {"choices": [{"index": 0, "message": {}, "finish_reason": "stop"}], "usage": usage})
+    _, answers = asked(CHAT, said, times=2, limit=[{"name": "b", "tokens_per_hour": 1_000}])
+    first, second = (int(header(answer, "x-ratelimit-remaining-tokens") or 0) for answer in answers)
+    assert 1_000 - 30 < first < 1_000  # of the prompt alone
+    assert second == 1_000 - 37 - 7
+
+
 # --- bodies that take long ---
 
 
