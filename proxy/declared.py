@@ -93,7 +93,7 @@ CHANGES: dict[str, Change] = {
         request=KEYS,
     ),
     "quota": Change(
-        "x-ratelimit-* on answers to a client whose rate is limited, as they stand at the head: its output is not in them",
+        "x-ratelimit-* on answers to a client whose rate is limited, as they stand at its head, without its output",
         _limits_rates,
         answer=frozenset(
             b"x-ratelimit-%b-%b" % (part, unit)

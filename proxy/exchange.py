@@ -164,7 +164,7 @@ class Exchange:
             raise UpgradeRefused(f"the proxy speaks HTTP only; an upgrade to {client.upgrade[:40]!r} cannot pass")
         self._tenant = rooms.authorize(client, self.facts)
         content_type = (client.header(b"content-type") or b"").decode("latin-1")
-        if client.has_body and not rooms.buffers(self.facts, content_type):
+        if client.has_body and not rooms.buffers(self.facts, client):
             self.arrived = True
             return self._upload()
         self.guard.body(rooms.timeouts(self.facts).body_s)

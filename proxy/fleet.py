@@ -50,6 +50,8 @@ class Fleet:
             return self._together
         if facts.model is None:
             return answering(having(engines, facts))[0]
+        if facts.dialect == "ollama" and facts.route != "inference":
+            return await self._keeper(engines, facts, facts.model)
         if not (serving := self._serving(facts.model)):
             await self._look_afresh(engines)
             serving = self._serving(facts.model)
@@ -58,6 +60,14 @@ class Fleet:
         able, turn = answering(serving), next(self._turn)
         order = (*able[turn % len(able) :], *able[: turn % len(able)])
         return min(order, key=lambda engine: len(engine.inflight))
+
+    async def _keeper(self, engines: Sequence[Engine], facts: RequestFacts, model: str) -> Engine:
+        """Of those that may have such a route who has the model, to look it up or change it; else the first: it may be
+        about to come, and that nobody has it is the engine's to say."""
+        if not self._serving(model):
+            await self._look_afresh(engines)
+        serving, able = self._serving(model), having(engines, facts)
+        return answering([engine for engine in able if engine in serving] or able)[0]
 
     async def _found(self) -> Sequence[Engine]:
         """Those that count now. What else answers where engines are looked for is not for it."""

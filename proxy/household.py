@@ -14,7 +14,7 @@ from proxy.engine import Engine
 from proxy.errors import BadRequest, ProxyError
 from proxy.parting import Parting
 from proxy.parts import Permit
-from proxy.reading import Reading
+from proxy.reading import LONG_BODY, Reading
 from proxy.records import NAME_CHARS, RequestFacts
 from proxy.relay import Answer, Body
 from proxy.rooms import Passage, Request, Rooms
@@ -28,7 +28,7 @@ from proxy.wire.framing import framing_for, media_type, streams
 from proxy.wire.listening import PromptIds
 from proxy.wire.pieces import texts_of
 from proxy.wire.request import read_facts
-from proxy.wire.routes import Route, classify
+from proxy.wire.routes import NAMING, Route, classify
 
 UPLOADS = ("audio", "image", "other")
 """Kinds of inference whose bodies may be files."""
@@ -157,13 +157,16 @@ def _read(facts: RequestFacts, content_type: str, body: bytes, closely: bool) ->
     if not body:
         return facts
     found = read_facts(Route(facts.dialect, facts.kind, facts.route), content_type, body, closely=closely)
-    return found._replace(body_bytes=len(body), path=facts.path) if facts.route == "inference" else found
+    return found._replace(body_bytes=len(body) if facts.route == "inference" else 0, path=facts.path)
 
 
-def _buffers(facts: RequestFacts, content_type: str) -> bool:
+def _buffers(facts: RequestFacts, client: Client) -> bool:
     """Bodies that are read: those of inference, which are JSON whatever their type says (curl -d names none), save that
-    audio, images and what nobody knows may be uploads."""
-    file = media_type(content_type).startswith(("multipart/", "audio/", "image/", "application/octet"))
+    audio, images and what nobody knows may be uploads. Of all others small ones that name a model."""
+    if facts.path.rstrip("/") in NAMING:
+        return 0 < headers.stated_length(client.header(b"content-length") or b"") <= LONG_BODY
+    type = media_type(_header(client.headers, b"content-type"))
+    file = type.startswith(("multipart/", "audio/", "image/", "application/octet"))
     return facts.route == "inference" and not (file and facts.kind in UPLOADS)
 
 

@@ -70,8 +70,8 @@ class Rooms:
     """(method, path) -> what the route alone says."""
     authorize: Callable[[Client, RequestFacts], str | None]
     """The tenant's name. Raises BadKey, Forbidden."""
-    buffers: Callable[[RequestFacts, str], bool]
-    """Is a body of this content type read before dispatch?"""
+    buffers: Callable[[RequestFacts, Client], bool]
+    """Is the body of this client's request read before dispatch?"""
     read: Callable[[RequestFacts, str, bytes], Awaitable[RequestFacts]]
     """(what the route says, content type, body) -> what the request says."""
     prepare: Callable[[Engine, RequestFacts, Client, str, Body, Permit], Awaitable[Request]]

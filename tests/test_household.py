@@ -292,6 +292,27 @@ def test_a_request_of_no_known_kind_is_named_by_its_path_and_its_query_is_nobody
         assert house.records[0].facts.path == path
 
 
+@pytest.mark.parametrize(
+    ("path", "body", "model"),
+    [
+        ("/api/show", b'{"model": "m"}', "m"),
+        ("/api/delete/", b'{"name": "m"}', "m"),
+        ("/api/copy", b'{"source": "m", "destination": "n"}', "m"),
+        ("/api/create", b'{"model": "m", "system": "%b"}' % (b"x" * 65_536), None),
+        ("/api/pull", b"m", None),
+        ("/api/blobs/sha256-0", b'{"model": "m"}', None),
+    ],
+    ids=["looked up", "deleted", "copied", "too large to be held for a name", "no JSON", "a file"],
+)
+def test_what_looks_up_or_changes_a_model_is_of_that_model_and_passes_as_it_came(
+    path: str, body: bytes, model: str | None
+) -> None:
+    house, (answer,) = asked(simple_request(body, path), plain(200, {}))
+    assert (answer.status, house.calls[0].body) == (200, body)
+    facts = house.records[0].facts
+    assert (facts.model, facts.path) == (model, path)
+
+
 @pytest.mark.parametrize(("kind", "status"), [("llamacpp", 400), ("sglang", 400), ("vllm", 200), ("ollama", 200)])
 def test_a_made_up_name_passes_no_rule_by_where_an_engine_answers_to_any(kind: str, status: int) -> None:
     upstream = [{"url": URL, "kind": kind, "models": ["smol-1"]}]

@@ -114,8 +114,9 @@ def _unclear(kind: str, asked: dict[str, Any], plain: bytes) -> str:
 
 
 def _model(found: RequestFacts, asked: dict[str, Any]) -> str | None:
-    """`name` is Ollama's word for it, on routes that look models up and manage them."""
-    name = string(asked.get("model")) or (string(asked.get("name")) if found.route != "inference" else None)
+    """`name` is Ollama's word for it, on routes that look models up and manage them, and `source` what it copies."""
+    words = ("model",) if found.route == "inference" else ("model", "name", "source")
+    name = next(filter(None, [string(asked.get(word)) for word in words]), None)
     return name[:NAME_LIMIT] if name is not None else None
 
 

@@ -73,6 +73,9 @@ READS = frozenset(
 )
 """POSTs that only look something up. Those under `render` and `derender` too."""
 
+NAMING = frozenset({"/api/show", "/api/copy", "/api/create", "/api/delete", "/api/pull", "/api/push"})
+"""Ollama's paths that are no inference, whose body names a model."""
+
 MANAGED_GETS = frozenset(
     {
         "/flush_cache",
