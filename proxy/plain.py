@@ -1,6 +1,6 @@
 """Text that came from outside, made fit to be shown. Names, versions and errors are chosen by clients and engines: a
 terminal obeys the control characters in them, a spreadsheet their formulas, and a line feed begins a line that we did
-not write.
+not write. And times, written one way wherever people read them.
 """
 
 import re
@@ -53,6 +53,11 @@ def cell(text: str) -> str:
 def markdown(text: str) -> str:
     """Text for a page of Markdown: it is shown as it is."""
     return _MARKUP.sub(r"\\\1", printable(text))
+
+
+def seconds(spent: float) -> str:
+    """A time in seconds: to a hundredth, and below a tenth to a thousandth."""
+    return f"{spent:.2f}" if spent >= 0.1 else f"{spent:.3f}"
 
 
 def without_user(url: str) -> str:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.plain import cell, fault, json_text, markdown, paragraph, printable, without_user
+from proxy.plain import cell, fault, json_text, markdown, paragraph, printable, seconds, without_user
 
 HOSTILE = "\x1b]0;owned\x07\x1b[31mred\x9b31m\u202egnp.exe\r\n\x7fforged\u2028"
 
@@ -78,3 +78,9 @@ def test_a_file_that_is_named_already_is_not_named_again() -> None:
     assert fault(FileNotFoundError(2, "No such file or directory", "keys.json")) == "No such file or directory"
     assert fault(OSError("holds a line without an end")) == "holds a line without an end"
     assert fault(ValueError("no UTF-8")) == "no UTF-8"
+
+
+def test_a_time_has_as_many_places_on_every_surface() -> None:
+    assert [seconds(spent) for spent in (0.0, 0.0004, 0.001, 0.099, 0.1, 1.234)] == [
+        *("0.000", "0.000", "0.001", "0.099", "0.10", "1.23"),
+    ]

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Any
 
 from proxy.exporters.summary import REST
-from proxy.plain import cell, markdown, printable
+from proxy.plain import cell, markdown, printable, seconds
 from proxy.records import Outcome
 
 HEADER = ("of", "name", "what", "requests", "failed", "count", "p50_ms", "p90_ms", "p99_ms", "p999_ms", "max_ms")
@@ -144,9 +144,9 @@ def _remarks(report: Mapping[str, Any]) -> list[str]:
     if report.get("findings"):
         remarks.append("findings: " + _counted(report["findings"]))
     for slow in report.get("slowest", ()):
-        phases = ", ".join(f"{_name(name)} {seconds:.2f}" for name, seconds in _largest(slow["phases"]))
+        phases = ", ".join(f"{_name(name)} {seconds(spent)}" for name, spent in _largest(slow["phases"]))
         said = " ".join(_name(slow[key] or "-") for key in ("id", "model", "outcome"))
-        remarks.append(f"slow: {said} {slow['total_s']:.2f} s ({phases})")
+        remarks.append(f"slow: {said} {seconds(slow['total_s'])} s ({phases})")
     return remarks
 
 

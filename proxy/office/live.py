@@ -16,7 +16,7 @@ import structlog
 
 from proxy.exporters.exporter import InMemory
 from proxy.office.outlet import Outlet
-from proxy.plain import printable
+from proxy.plain import printable, seconds
 from proxy.records import Class, Finished, Outcome, Phase, RequestRecord
 
 NAMES = {
@@ -39,8 +39,7 @@ CHANGE = frozenset({"proxy", "frontend", "delivery", "unattributed"})
 """The small change of a request: shown where it is not small."""
 TENTH = 10
 """What makes out a tenth of the total is not small."""
-MILLISECOND_NS = 1_000_000
-SMALL_NS = 5 * MILLISECOND_NS
+SMALL_NS = 5_000_000
 """A shorter phase is noise on a line for people, and is left out beside longer ones."""
 NAME_CHARS = 40
 FLUSH_S = 0.5
@@ -50,6 +49,8 @@ REFUSALS = frozenset({Outcome.SHED, Outcome.REFUSED, Outcome.QUEUE_TIMEOUT})
 BROKEN = frozenset({Outcome.CLIENT_GONE, Outcome.TRUNCATED, Outcome.ENGINE_STALLED, Outcome.ENGINE_ERROR})
 """Ends of an answer that had begun: its tokens are those that were seen."""
 WHY_CHARS = 100
+BAD = 400
+"""Statuses from here on say themselves that it did not go well."""
 
 
 log = structlog.get_logger("phasegate.live")
@@ -101,10 +102,18 @@ def line(record: RequestRecord, *, named: bool = False) -> str:
     if record.breakdown.decode_rate is not None:
         parts.append(f"{record.breakdown.decode_rate:.3g} tok/s")
     if finished.outcome is not Outcome.COMPLETED:
-        parts.append(f"{finished.outcome.value} {finished.status or ''}".rstrip() + _refusal(finished))
+        parts.append(_ending(finished) + _refusal(finished))
     elif finished.admission.mode == "observe" and finished.admission.rule:
         parts.append(f"would shed: {_safe(finished.admission.rule)}")
     return "  ".join(part for part in (*parts, *record.findings) if part)
+
+
+def _ending(finished: Finished) -> str:
+    """The outcome and the status that the client got: a good one, of which it is no wonder, is said to be that."""
+    status = finished.status
+    if status is None:
+        return finished.outcome.value
+    return f"{finished.outcome.value} {status if status >= BAD else f'(status {status})'}"
 
 
 def _refusal(finished: Finished) -> str:
@@ -153,8 +162,7 @@ def _phases(record: RequestRecord) -> list[str]:
 
 
 def _seconds(ns: int) -> str:
-    """To a hundredth; to a thousandth where that says more."""
-    return f"{ns / 1e9:.3f}" if MILLISECOND_NS <= ns < 100 * MILLISECOND_NS else f"{ns / 1e9:.2f}"
+    return seconds(ns / 1e9)
 
 
 def _mark(phase: Phase) -> str:

@@ -49,7 +49,7 @@ def test_a_person_gets_a_table_failures_and_the_slowest(file: Path) -> None:
     text = ask(file).stdout
     assert "not completed: engine_error 1" in text
     assert "model   large" in text
-    assert "slow: b large completed 1.37 s (queue_prefill 0.90, decode 0.47, proxy 0.00)" in text
+    assert "slow: b large completed 1.37 s (queue_prefill 0.90, decode 0.47, proxy 0.001)" in text
 
 
 def test_families_of_prompts_are_a_group(tmp_path: Path) -> None:
