@@ -243,7 +243,7 @@ class Settings(Section, frozen=True):
     admin: str = "127.0.0.1:8801"
     """Admin listener: metrics, health, records."""
     admin_token: str = ""
-    """Bearer token of the admin listener; needed where it listens off loopback."""
+    """Bearer token of the admin listener; off loopback all but health checks is refused without one."""
     admin_hosts: tuple[str, ...] = ()
     """Host names under which the admin listener may be asked, beside its address and localhost."""
     records: str = ""

@@ -18,6 +18,7 @@ from proxy import cli
 from proxy.attribution.findings import RULES
 from proxy.attribution.ladder import CLOCK, DISTRUSTED, REPORTED, attribute
 from proxy.claims import FIELDS, OF_ONE
+from proxy.cli.footing import concerns
 from proxy.config import Limit, Section, Settings, Upstream
 from proxy.declared import CHANGES
 from proxy.exchange import Exchange
@@ -246,6 +247,21 @@ def test_services_may_take_longer_to_stop_than_streams_to_drain() -> None:
     for file, key in (("compose.yaml", r"stop_grace_period: (\d+)s"), ("phasegate.service", r"TimeoutStopSec=(\d+)")):
         (given,) = re.findall(key, (ROOT / "deploy" / file).read_text("utf-8"))
         assert int(given) > drain_s
+
+
+def test_keys_that_a_reload_does_not_read_anew_are_said_to_want_a_restart() -> None:
+    """systemd copies a credential when the service starts, and never again."""
+    unit = (ROOT / "deploy" / "phasegate.service").read_text("utf-8")
+    (said,) = re.findall(r"((?:^# .*\n)+)#?LoadCredential=", unit, re.MULTILINE)
+    assert "restart" in said
+    assert "keys (not systemd's copy of a credential)" in section("Settings")
+
+
+def test_where_the_admin_listener_asks_for_a_token_readme_and_the_warning_say_the_same() -> None:
+    (warned,) = concerns(Settings(admin="0.0.0.0:9100", upstream=(Upstream(url="http://e:1"),)))
+    assert "all but health checks will be refused" in warned
+    (row,) = [what for name, _, what in table("Settings") if word(name) == "admin_token"]
+    assert "all but health checks is refused" in row
 
 
 def test_a_neighbour_in_the_compose_network_may_scrape_it_by_its_name() -> None:

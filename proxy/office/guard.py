@@ -2,7 +2,7 @@
 
 A browser on the operator's machine can be made to ask it: by a page whose name is pointed at 127.0.0.1 (DNS
 rebinding), which the Host check stops, or by a foreign page, which the Origin check stops. An address in Host cannot be
-rebound, a name must be known. Off loopback a token is needed.
+rebound, a name must be known. Off loopback all is refused without a token.
 """
 
 import hmac
