@@ -37,6 +37,9 @@ NAME_CHARS = 100
 SHOWN = 10
 """Groups of a kind that people are shown, the largest: prompts make a family each where nobody repeats one."""
 
+BRIEF = ("family",)
+"""Groups of which people are shown one line each, the first that is known of `MEASURES`: there may be many."""
+
 GROUPS = {"engine": "engines", "model": "models", "tenant": "tenants", "family": "families"}
 MEASURES = ("ttft", "tpot", "duration")
 
@@ -51,7 +54,7 @@ def flatten(report: Mapping[str, Any], groups: int | None = None) -> list[Line]:
         lines += [("phase", name, klass, None, None, *_numbers(times)) for klass, times in classes.items()]
     for word, key in GROUPS.items():
         for name, group in islice(report.get(key, {}).items(), groups):
-            lines += _group(word, name, group)
+            lines += islice(_group(word, name, group), 1 if groups and word in BRIEF else None)
     for window in report.get("windows", ()):
         lines += _group("from", datetime.fromtimestamp(window["from"]).isoformat(" "), window)
     return lines

@@ -143,12 +143,13 @@ def table(report: dict[str, Any], prefill_rate: float | None = None) -> str:
 
 
 def _engines(report: dict[str, Any]) -> list[tuple[str, ...]]:
-    """Where each engine's prompt tokens went, in parts of a hundred."""
+    """Where each engine's prompt tokens went, in parts of a hundred; `~`: hits are in part what was expected."""
     rows: list[tuple[str, ...]] = [("engine", "cache", "requests", "prompt tokens", *BINS)]
     for one in report.get("engines", []):
         tokens = max(1, one["prompt_tokens"])
-        bins = (_percent(one["bins"][name] / tokens) for name in BINS)
-        rows.append((one["engine"], one["verdict"], f"{one['requests']:,}", f"{one['prompt_tokens']:,}", *bins))
+        hit, *bins = (_percent(one["bins"][name] / tokens) for name in BINS)
+        hit = f"~{hit}" if one.get("known_requests", one["requests"]) < one["requests"] else hit
+        rows.append((one["engine"], one["verdict"], f"{one['requests']:,}", f"{one['prompt_tokens']:,}", hit, *bins))
     return rows
 
 

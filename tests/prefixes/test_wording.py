@@ -184,6 +184,13 @@ def test_engines_have_their_tokens_by_bin():
     assert lines[1].split()[:6] == ["one", "healthy", "3", "20", "50.0", "%"]
 
 
+@pytest.mark.parametrize(("known", "shown"), [(3, "50.0 %"), (2, "~50.0 %"), (0, "~50.0 %")])
+def test_hits_that_are_expected_where_an_engine_does_not_say_are_marked(known, shown):
+    bins = {name: 10 * (name == "hit") for name in BINS}
+    sums = {"verdict": "unknown", "requests": 3, "known_requests": known, "prompt_tokens": 20, "bins": bins}
+    assert f"20             {shown} " in table({"engines": [{"engine": "one", **sums}]})
+
+
 def test_a_trace_has_its_curve():
     report = {"vllm_rule_infinite": 0.5, "vllm_rule_lru": {"1000": 0.25}, "input_tokens": 1_000}
     assert headline(report) == "ideal 50.0 % of 1,000 prompt tokens"
