@@ -130,7 +130,7 @@ class Parting:
 def _loaded_s(finished: Finished) -> float | None:
     """When the engine had loaded the model for this exchange, which emptied the model's cache; None: it did not."""
     line, load_ns = finished.timeline, _load_ns(finished)
-    sent_ns = line.dispatched_ns or prompt_of_one(finished)
+    sent_ns = line.dispatched_ns or 0
     if line.finish == "load":  # and did nothing else
         load_ns = line.total_ns - sent_ns
     if load_ns < COLD_LOAD_NS or not cold_load(attribute(finished)):
@@ -139,7 +139,7 @@ def _loaded_s(finished: Finished) -> float | None:
 
 
 def _load_ns(finished: Finished) -> int:
-    return 0 if finished.report is None else finished.report.load_ns or prompt_of_one(finished)
+    return 0 if finished.report is None else finished.report.load_ns or 0
 
 
 def _inferred(audit: Audit, settled: PrefixVerdict, finished: Finished) -> Inferred | None:

@@ -172,7 +172,7 @@ def _tokens(rows: Sequence[Row]) -> dict[str, int]:
 
 def _of_all(row: Row) -> Tokens:
     """The row's tokens, without those of one prompt or choice of several: they are no part of a sum."""
-    parts = [name.removeprefix(OF_ONE).removesuffix("_tokens") for name in row.findings if name.startswith(OF_ONE)]
+    parts = [name for name in ("prompt", "output", "cached") if f"{OF_ONE}{name}_tokens" in row.findings]
     return msgspec.structs.replace(row.tokens, **dict.fromkeys(parts)) if parts else row.tokens
 
 
