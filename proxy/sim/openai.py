@@ -42,7 +42,7 @@ def load(body: bytes) -> dict[str, Any]:
     """The JSON object of a body; raises `Rejected`."""
     try:
         said = json.loads(body)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise Rejected(400, f"1 validation error: JSON decode error: {error}", "Bad Request", "body") from error
     if not isinstance(said, dict):
         raise Rejected(400, "1 validation error: Input should be a valid dictionary", "Bad Request", "body")
@@ -72,8 +72,8 @@ def prompts_of(said: dict[str, Any]) -> tuple[tuple[int, ...], ...]:
     """Token ids of a completion's prompts: a text, ids, or a list of either; raises `Rejected`."""
     prompt = said.get("prompt")
     many = prompt if isinstance(prompt, list) and prompt and not isinstance(prompt[0], int) else [prompt]
-    read = tuple(encode(one) if isinstance(one, str) else tuple(one or ()) for one in many)
-    if not all(read):
+    read = tuple(encode(one) if isinstance(one, str) else tuple(_listed(one)) for one in many)
+    if not all(read) or not all(isinstance(id, int) for ids in read for id in ids):
         raise Rejected(400, "1 validation error: prompt: Field required", "Bad Request", "body.prompt")
     return read
 

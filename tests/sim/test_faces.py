@@ -14,10 +14,16 @@ from tests.sim.asgi import CHAT, Exchange, ask, ollama, play, vllm
         ("/v1/chat/completions", b"[]", 400, "Bad Request"),
         ("/v1/chat/completions", {"model": "m"}, 400, "Bad Request"),
         ("/v1/completions", {"model": "m"}, 400, "Bad Request"),
+        ("/v1/completions", {"model": "m", "prompt": 5}, 400, "Bad Request"),
+        ("/v1/completions", {"model": "m", "prompt": [[["a"]]]}, 400, "Bad Request"),
+        ("/v1/completions", b'{"prompt":' + b"[" * 200_000 + b"]" * 200_000 + b"}", 400, "Bad Request"),
         ("/v1/chat/completions", {**CHAT, "model": "nope"}, 404, "NotFoundError"),
         ("/v1/chat/completions", {**CHAT, "max_tokens": 9_000_000}, 400, "BadRequestError"),
     ],
-    ids=["broken", "no object", "no messages", "no prompt", "unknown model", "too long"],
+    ids=[
+        *("broken", "no object", "no messages", "no prompt", "a number", "lists in lists", "nested beyond reading"),
+        *("unknown model", "too long"),
+    ],
 )
 def test_errors_are_vllms(path: str, body: Any, status: int, type: str) -> None:
     got = ask(vllm(), path, body)
