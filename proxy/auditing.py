@@ -46,8 +46,7 @@ SAMPLE_LONGEST = 200_000
 class Auditing:
     """The audits of all engines. Raises ConfigError for a key file that cannot be had."""
 
-    # State: the caches by engine (they know their replicas), the pace of prompts that go to the office, and how many
-    # there were in all.
+    # State: the caches by engine (they know their replicas), and the pace of prompts that go to the office.
     def __init__(self, settings: Prefixes, encode: Encode, executor: Executor) -> None:
         self.secret = key_of(settings.key_file)
         self._settings = settings
@@ -56,7 +55,6 @@ class Auditing:
         self._texts = Texts(encode, self.secret)
         self._caches: dict[str, Cache] = {}
         self._pace = Pace()
-        self._offered = 0
 
     def attach(self, engine: Engine) -> None:
         """A fresh audit for an engine that is new, or another one than before."""
@@ -92,16 +90,15 @@ class Auditing:
         for text, ids in zip(texts, tokens, strict=True):
             audit.learn(text, ids)
 
-    def samples(self, prompt: Prompt | None, answer: str, at_s: float) -> int | None:
-        """Whether this prompt and its answer go to the office's search, and as the so many-th of all prompts. `at_s`:
+    def samples(self, prompt: Prompt | None, answer: str, at_s: float) -> float:
+        """For how many prompts this one and its answer stand in the office's search; 0: it does not go there. `at_s`:
         when it came."""
-        if prompt is None or not self._settings.audit:
-            return None
-        self._offered += 1
-        if not self._pace.has_room(at_s) or prompt.over(PIECES) or size(prompt) + len(answer) > SAMPLE_LONGEST:
-            return None
-        self._pace.take()
-        return self._offered
+        if prompt is None or not self._settings.audit or not (prompt.messages or prompt.texts):
+            return 0.0
+        stands_for = self._pace.take(at_s)
+        if not stands_for or prompt.over(PIECES) or size(prompt) + len(answer) > SAMPLE_LONGEST:
+            return 0.0
+        return stands_for
 
 
 async def _ids(spelling: bytes) -> Sequence[int]:

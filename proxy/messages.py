@@ -120,8 +120,8 @@ class PromptSeen:
     prompt: Prompt
     answer: str
     """What the engine wrote, as far as it was seen."""
-    number: int = 1
-    """It is the so many-th prompt of its data process; most may not have been sampled."""
+    stands_for: float = 1.0
+    """So many prompts: where there are many, most are not sampled."""
 
 
 Message = Hello | Finished | Pulse | PromptSeen

@@ -96,8 +96,8 @@ class Parting:
     def _show(self, engine: Engine, facts: RequestFacts, finished: Finished, said: Said) -> None:
         """Gives the office's search a sample of the prompts."""
         at_s = finished.timeline.at_s
-        number = self._auditing.samples(facts.prompt, said.text, at_s)
-        if facts.prompt is not None and number is not None:
+        stands_for = self._auditing.samples(facts.prompt, said.text, at_s)
+        if facts.prompt is not None and stands_for:
             model = engine.known(facts.model or "")
             seen = PromptSeen(
                 id=finished.id,
@@ -106,7 +106,7 @@ class Parting:
                 model=model,
                 prompt=facts.prompt,
                 answer=said.text,
-                number=number,
+                stands_for=stands_for,
             )
             self.send(seen)
 

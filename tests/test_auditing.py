@@ -155,7 +155,8 @@ def test_the_office_gets_no_more_than_it_looks_at() -> None:
     records, seen = asked(2 * AT_ONCE)
     assert len(records) == 2 * AT_ONCE
     assert AT_ONCE <= len(seen) < 1.2 * AT_ONCE
-    assert [one.number for one in seen[:3]] == [1, 2, 3]
+    assert [one.stands_for for one in seen[:3]] == [1.0] * 3
+    assert seen[-1].stands_for > 1
     assert records[-1].prefix is not None
 
 
@@ -313,15 +314,28 @@ def test_a_long_answer_is_tokenised_off_the_loop_and_its_record_leaves_once_befo
     assert set(seen) == {True}
 
 
-def test_so_many_prompts_are_sampled_and_none_that_is_too_long() -> None:
+def test_many_prompts_are_sampled_and_none_that_is_too_long() -> None:
     own = auditing()
-    taken = [own.samples(prompt("x"), "", 60.0 + at / 10_000) for at in range(AT_ONCE + 9)]
-    assert taken[: AT_ONCE - 2] == [*range(1, AT_ONCE - 1)]
-    assert taken[-1] is None
-    assert own.samples(prompt("x"), "", 120.0) == AT_ONCE + 10
+    taken = [own.samples(prompt("x"), "", 60.0 + at / 10_000) for at in range(10 * AT_ONCE)]
+    assert taken[: AT_ONCE // 2] == [1.0] * (AT_ONCE // 2)
+    assert sum(stands_for > 0 for stands_for in taken) == pytest.approx(AT_ONCE, rel=0.15)
+    assert own.samples(prompt("x"), "", 120.0) == 1.0
     assert not own.samples(prompt("x" * (SAMPLE_LONGEST + 1)), "", 120.0)
     assert not own.samples(None, "", 120.0)
     assert not auditing(Prefixes(audit=False)).samples(prompt("x"), "", 60.0)
+
+
+@pytest.mark.parametrize("other", [Prompt(ids=((1, 2, 3),)), prompt("x" * (SAMPLE_LONGEST + 1))], ids=["ids", "long"])
+def test_a_prompt_stands_for_none_that_could_not_be_searched(other: Prompt) -> None:
+    """Twenty times as many: each prompt of the others was told twenty times."""
+    own = auditing()
+    told = 0.0
+    for number in range(6_000):
+        at_s = 60.0 + number / 10
+        assert not own.samples(other, "", at_s)
+        if not number % 20:
+            told += own.samples(prompt("x"), "", at_s)
+    assert told == pytest.approx(300, rel=0.2)
 
 
 def test_the_key_lasts_where_a_file_is_named_and_is_its_owners_alone(tmp_path: Path) -> None:

@@ -53,7 +53,9 @@ class Research(InMemory):
 
     def take(self, seen: PromptSeen) -> None:
         """A sampled prompt; its record comes next."""
-        family = self._search.offer(seen.id, seen.at_s, seen.engine, seen.model, seen.prompt, seen.answer, seen.number)
+        family = self._search.offer(
+            seen.id, seen.at_s, seen.engine, seen.model, seen.prompt, seen.answer, seen.stands_for
+        )
         if family is not None:
             self._names[seen.id, seen.at_s, seen.engine] = family
             if len(self._names) > NAMED:

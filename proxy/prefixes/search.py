@@ -1,7 +1,7 @@
 """The office's search: a bounded sample of prompts, filed by family and looked through for breakers a family at a time.
 
-Prompts are taken as they come while there are few (`pace`), so that conversations stay whole; what is not taken is
-counted, and costs are scaled by it. A prompt that is taken has its family's name at once; it is filed, and searched,
+Prompts are taken as they come while there are few (`pace`), so that conversations stay whole; where they are many, one
+stands for several, and costs as much. A prompt that is taken has its family's name at once; it is filed, and searched,
 at the next step, which may run in a thread of its own. Prompts live here in memory only, at most `MEMORY` characters of
 them; nothing of their text leaves but masked excerpts, unless the text may be shown.
 """
@@ -9,6 +9,8 @@ them; nothing of their text leaves but masked excerpts, unless the text may be s
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import fsum
+from statistics import fmean
 from typing import Any, NamedTuple
 
 from proxy.prefixes.breakers.cost import cost, dearest
@@ -43,20 +45,6 @@ STRAYS = 8
 """Pools of small families of which is told what was found, the latest: each salt that a client sends makes one."""
 
 
-class Since(NamedTuple):
-    """A moment from which on prompts are known."""
-
-    at_s: float
-    offered: int = 0
-    """Prompts that had been seen before ..."""
-    taken: int = 0
-    """... and those of them that are in the sample."""
-
-
-NEVER = Since(0.0)
-"""It was not searched yet."""
-
-
 @dataclass(slots=True)
 class Filed:
     """The sample of one family. State: all of it."""
@@ -65,13 +53,21 @@ class Filed:
     engine: str
     model: str
     documents: deque[Document] = field(default_factory=lambda: deque(maxlen=KEPT))
-    fresh: int = 0
-    """Prompts that came since it was last searched."""
-    breakers: tuple[Breaker, ...] = ()
-    known: Since | None = None
+    fresh: float = 0.0
+    """What the prompts stand for that came since it was last searched."""
+    searched: float = 0.0
+    """What those stand for that it was searched in ..."""
+    breakers: tuple[tuple[Breaker, float], ...] = ()
+    """... and its breakers, with what one of their requests stands for."""
+    known_s: float | None = None
     """From then on its prompts are known; None: from the first moment on."""
-    since: Since = NEVER
+    since_s: float = 0.0
     """From then on the prompts are known in which its breakers were found."""
+
+    @property
+    def grown(self) -> float:
+        """How many times the prompts searched there are by now; those that came since are taken to be like them."""
+        return 1.0 + self.fresh / self.searched if self.searched else 1.0
 
 
 class Offered(NamedTuple):
@@ -86,10 +82,9 @@ class Offered(NamedTuple):
 class Search:
     """Takes prompts, finds breakers, reports."""
 
-    # State of who offers: the families, and how many prompts came before the first. Of who steps: families with their
-    # samples, from the least to the most recently seen, and when one was last forgotten; small families searched
-    # together; a curve per engine; how many were filed; characters kept. Between them: the prompts that wait, the first
-    # moment and the last, how many were offered, and taken of them.
+    # State of who offers: the families. Of who steps: families with their samples, from the least to the most recently
+    # seen, and when one was last forgotten; small families searched together; a curve per engine; how many were filed;
+    # characters kept. Between them: the prompts that wait, the first moment and the last, what all stand for.
 
     def __init__(self, encode: Encode, secret: bytes, block: int = 16, capture_text: bool = False) -> None:
         self._secret = secret
@@ -100,32 +95,27 @@ class Search:
         self._curves: dict[str, Curve] = {}
         self._filed: OrderedDict[str, Filed] = OrderedDict()
         self._stray: dict[int, Filed] = {}
-        self._offered = 0
-        self._before = 0
-        self._taken = 0
+        self._offered = 0.0
         self._entered = 0
-        self._forgot: Since | None = None
+        self._forgot_s: float | None = None
         self._memory = 0
         self._span_s = (float("inf"), float("-inf"))
 
     def offer(
-        self, id: str, at_s: float, engine: str, model: str, prompt: Prompt, answer: str | None, number: int = 0
+        self, id: str, at_s: float, engine: str, model: str, prompt: Prompt, answer: str | None, stands_for: float = 1.0
     ) -> str | None:
         """A prompt, as they end, with what the engine wrote. The name of its family; None: it was not taken. A new head
         of `LONGEST_HEAD` characters takes longest, the shorter its words the more.
 
-        `number`: it is the so many-th of all prompts; those in between are not in the sample. 0: all are.
+        `stands_for`: so many prompts, all but one of which are not in the sample.
         """
-        if not self._offered and number:
-            self._before = number - 1
-        self._offered = max(self._offered + 1, number - self._before)
-        self._span_s = min(self._span_s[0], at_s), max(self._span_s[1], at_s)
         segments = render(prompt)
         root = root_of(self._secret, engine, model, prompt.salt)
-        document = Document(id, at_s, root, segments, answer, self._offered - 1, self._taken)
+        document = Document(id, at_s, root, segments, answer, stands_for)
         if not segments or document.size > LONGEST:
             return None
-        self._taken += 1
+        self._offered += stands_for
+        self._span_s = min(self._span_s[0], at_s), max(self._span_s[1], at_s)
         family = self._families.assign(document.root, segments)
         self._waiting.append(Offered(document, family, engine, model))
         return family.name
@@ -144,15 +134,17 @@ class Search:
         filed = max(due, key=lambda one: one.fresh, default=None) or self._strays()
         if filed is None:
             return False
-        filed.fresh = 0
         documents = latest(filed.documents, AT_ONCE)
         if filed.family.name == OTHER:
             filed.documents.clear()  # its families have them, while there is room
-        filed.breakers = tuple(self._finder.breakers(documents))
-        if len(documents) == filed.family.requests:
-            filed.since = filed.known or Since(self._span_s[0])
+        stands = {document.id: document.stands_for for document in documents}
+        found = self._finder.breakers(documents)
+        filed.breakers = tuple((one, fmean(map(stands.__getitem__, one.ids))) for one in found)
+        filed.fresh, filed.searched = 0.0, fsum(document.stands_for for document in documents)
+        if len(documents) < filed.family.requests:
+            filed.since_s = documents[0].at_s
         else:
-            filed.since = _moment(documents[0])
+            filed.since_s = self._span_s[0] if filed.known_s is None else filed.known_s
         return True
 
     def _strays(self) -> Filed | None:
@@ -166,12 +158,13 @@ class Search:
         if sum(one.fresh for one in pool) < LEAST_REQUESTS:
             return None
         for one in pool:
-            one.fresh = 0
+            one.fresh = 0.0
         first = pool[0]
         documents = sorted((document for one in pool for document in one.documents), key=lambda one: one.at_s)
-        family = Family(OTHER, first.family.root, Sketch())
+        family = Family(OTHER, first.family.root, Sketch(), len(documents))
+        kept = deque(documents, maxlen=KEPT)
         self._stray.pop(family.root, None)
-        self._stray[family.root] = Filed(family, first.engine, first.model, deque(documents, maxlen=KEPT))
+        self._stray[family.root] = Filed(family, first.engine, first.model, kept, known_s=self._forgot_s)
         if len(self._stray) > STRAYS:
             del self._stray[next(iter(self._stray))]
         return self._stray[family.root]
@@ -187,21 +180,17 @@ class Search:
             {
                 **_place(one),
                 **breaker.row(),
-                **cost(breaker, self._span_s[1] - one.since.at_s, self._share(one.since), rates.get(one.engine)),
+                **cost(breaker, self._span_s[1] - one.since_s, stands_for * one.grown, rates.get(one.engine)),
             }
             for one in searched
-            for breaker in one.breakers
+            for breaker, stands_for in one.breakers
         ]
         return {
-            "offered": self._offered,
+            "offered": round(self._offered),
             "sampled": self._entered,
             "curve": self._points(),
             "breakers": dearest(found),
         }
-
-    def _share(self, since: Since) -> float:
-        """The part of the prompts from then on that is in the sample."""
-        return (self._taken - since.taken) / (self._offered - since.offered)
 
     def _count(self, engine: str, document: Document) -> None:
         chain = self._chains.chain(document.root, document.segments)
@@ -222,25 +211,21 @@ class Search:
         self._entered += 1
         filed = self._filed.get(family.name)
         if filed is None:
-            filed = self._filed[family.name] = Filed(family, offered.engine, offered.model, known=self._forgot)
+            filed = self._filed[family.name] = Filed(family, offered.engine, offered.model, known_s=self._forgot_s)
         self._filed.move_to_end(family.name)
         self._count(offered.engine, document)
         filed.family.requests += 1
         if len(filed.documents) == KEPT:
             self._memory -= filed.documents[0].size
         filed.documents.append(document)
-        filed.fresh += 1
+        filed.fresh += document.stands_for
         self._memory += document.size
 
     def _make_room(self) -> None:
         while self._memory > MEMORY or len(self._filed) > self._families.most:
             _, gone = self._filed.popitem(last=False)
             self._memory -= sum(document.size for document in gone.documents)
-            self._forgot = Since(self._span_s[1], self._offered, self._taken)
-
-
-def _moment(document: Document) -> Since:
-    return Since(document.at_s, document.offered, document.taken)
+            self._forgot_s = self._span_s[1]
 
 
 def _place(filed: Filed) -> dict[str, Any]:

@@ -70,19 +70,29 @@ def test_where_the_first_prompts_of_a_family_are_gone_it_begins_with_those_that_
     assert breaker["observed_s"] == 30.0 * (KEPT - 1)
 
 
+HEADS = ("Service", "Another house", "A third one", "The next", "And the last")
+
+
+def sampled(search, arrivals, every_s=4.0):
+    """Offers those of the prompts that are taken, given by moment and application, and steps. The families' names."""
+    pace, names, step_s = Pace(), {}, 0.0
+    for number, (at_s, head) in enumerate(sorted(arrivals)):
+        while step_s <= at_s:
+            search.step()
+            step_s += every_s
+        if stands_for := pace.take(at_s):
+            family = search.offer(f"r{number}", at_s, "e", "m", prompt(number, head), None, stands_for)
+            names[family] = head
+    return names
+
+
 @pytest.mark.parametrize("in_turn", [False, True], ids=["at random", "in turn"])
 @pytest.mark.parametrize("a_minute", [60, 600, 6_000])
 @pytest.mark.parametrize("families", [1, 5])
 def test_what_was_not_sampled_costs_as_much(search, a_minute, families, in_turn):
-    """Of so many prompts a minute some are taken, and say their numbers."""
-    heads = ("Service", "Another house", "A third one", "The next", "And the last")
-    pace, draw = Pace(), Random(1)
-    for number in range(5 * a_minute):
-        at_s, head = 60.0 * number / a_minute, heads[number % families if in_turn else draw.randrange(families)]
-        if pace.has_room(at_s):
-            pace.take()
-            search.offer(f"r{number}", at_s, "e", "m", prompt(number, head), None, 77 + number)
-        search.file()
+    draw = Random(1)
+    heads = [HEADS[k % families if in_turn else draw.randrange(families)] for k in range(5 * a_minute)]
+    sampled(search, [(60.0 * k / a_minute, head) for k, head in enumerate(heads)])
     while search.step():
         pass
     report = search.report()
@@ -91,6 +101,31 @@ def test_what_was_not_sampled_costs_as_much(search, a_minute, families, in_turn)
         assert breaker["requests_per_hour"] == pytest.approx(60 * a_minute / families, rel=0.3)
         saved = breaker["tokens_saved"] / breaker["requests"]
         assert breaker["tokens_per_hour"] == pytest.approx(saved * breaker["requests_per_hour"], rel=0.01)
+    assert report["offered"] == pytest.approx(5 * a_minute, rel=0.2)
+
+
+def test_an_application_is_told_at_its_own_pace_beside_a_busy_hour_of_another(search):
+    """What all prompts had in common, a part of them in the sample, was neither's: of 100 prompts a second that were
+    over, a twentieth was told, and of one in 20 s twenty times as many."""
+    busy = [(600.0 + k / 50, HEADS[0]) for k in range(15_000)]
+    quiet = [(20.0 * k, HEADS[1]) for k in range(90)]
+    names = sampled(search, busy + quiet)
+    told = {names[one["family"]]: one for one in search.report()["breakers"]}
+    assert told[HEADS[1]]["requests_per_hour"] == pytest.approx(180, rel=0.3)
+    # Those that are kept are of the busy hour's last seconds.
+    seen_s = 900.0 - (1_780.0 - told[HEADS[0]]["observed_s"])
+    observed = told[HEADS[0]]["requests_per_hour"] * told[HEADS[0]]["observed_s"] / 3_600
+    assert observed == pytest.approx(50 * seen_s, rel=0.3)
+
+
+def test_a_rate_stands_while_new_prompts_wait_for_the_search(search):
+    offer(search, KEPT, every_s=10.0)
+    search.step()
+    before = search.report()["breakers"][0]["requests_per_hour"]
+    for number in range(KEPT, 2 * KEPT):
+        search.offer(f"b{number}", 10.0 * number, "e", "m", prompt(number), None)
+    search.file()
+    assert search.report()["breakers"][0]["requests_per_hour"] == pytest.approx(before, rel=0.05)
 
 
 def test_a_family_that_was_forgotten_is_known_from_then_on(search):

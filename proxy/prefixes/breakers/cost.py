@@ -37,20 +37,20 @@ def in_time(breaker: dict[str, Any], rate: float) -> dict[str, Any]:
     return {**breaker, **taken}
 
 
-def cost(breaker: Breaker, observed_s: float, sampled: float = 1.0, rate: float | None = None) -> dict[str, Any]:
-    """As JSON can say it; nothing of less than LEAST_S. `sampled`: the part of the prompts of that time that was looked
-    at, over 0. `rate`: prompt tokens that the engine reads a second, in ours as the others, where known; then it is
-    told in seconds too."""
+def cost(breaker: Breaker, observed_s: float, stand_for: float = 1.0, rate: float | None = None) -> dict[str, Any]:
+    """As JSON can say it; nothing of less than LEAST_S. `stand_for`: the prompts of that time for which each of its
+    requests stands. `rate`: prompt tokens that the engine reads a second, in ours as the others, where known; then it
+    is told in seconds too."""
     if observed_s < LEAST_S:
         return {}
-    tokens = breaker.tokens_saved / sampled
+    tokens = breaker.tokens_saved * stand_for
     seconds = tokens / rate if rate else None
     hours = observed_s / HOUR_S
     return {
         "observed_s": round(observed_s, 1),
         "tokens_observed": round(tokens),
         "seconds_observed": None if seconds is None else round(seconds, 1),
-        "requests_per_hour": round(len(breaker.ids) / sampled / hours, 1),
+        "requests_per_hour": round(len(breaker.ids) * stand_for / hours, 1),
         "tokens_per_hour": round(tokens / hours),
         "seconds_per_hour": None if seconds is None else round(seconds / hours, 1),
     }

@@ -34,10 +34,8 @@ class Document:
     segments: Segments
     answer: str | None = None
     """What the engine wrote, if known."""
-    offered: int = 0
-    """Prompts that had been seen before it ..."""
-    taken: int = 0
-    """... and those of them that are in the sample."""
+    stands_for: float = 1.0
+    """So many prompts: where there are many, most are not in the sample."""
 
     def edited(self, index: int, text: str) -> "Document":
         """The same prompt with another text in one segment; an empty one goes."""

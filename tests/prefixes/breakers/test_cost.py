@@ -22,7 +22,7 @@ def test_it_is_told_of_the_time_observed_and_by_the_hour():
 
 
 def test_what_was_not_looked_at_costs_as_much_as_what_was():
-    told = cost(BREAKER, HOUR_S, sampled=0.25, rate=100.0)
+    told = cost(BREAKER, HOUR_S, stand_for=4.0, rate=100.0)
     assert (told["tokens_observed"], told["seconds_observed"]) == (3600, 36.0)
     assert (told["requests_per_hour"], told["tokens_per_hour"], told["seconds_per_hour"]) == (12.0, 3600, 36.0)
 
