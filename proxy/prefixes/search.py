@@ -38,6 +38,10 @@ marks stands in them."""
 SIZES = tuple(1_024 << octave for octave in range(11))
 """Points of the curve in blocks: 16k tokens to 16 million, each twice the one before."""
 
+WHOLE = 0.9
+"""Part of an engine's prompts that is in the sample, at least, where its curve is told: of conversations of which some
+turns are missing a cache of any size seems to give less."""
+
 AT_ONCE = 1_000_000
 """Characters of prompts that one search looks at, the latest: a quarter of a million tokens."""
 
@@ -70,6 +74,16 @@ class Filed:
         return 1.0 + self.fresh / self.searched if self.searched else 1.0
 
 
+@dataclass(slots=True)
+class Counted:
+    """The curve of one engine. State: all of it."""
+
+    curve: Curve = field(default_factory=Curve)
+    prompts: int = 0
+    stand_for: float = 0.0
+    """What they stand for."""
+
+
 class Offered(NamedTuple):
     """A prompt that was taken."""
 
@@ -92,7 +106,7 @@ class Search:
         self._families = Families(secret)
         self._waiting: deque[Offered] = deque(maxlen=WAITING)
         self._chains = Chains(encode, block)
-        self._curves: dict[str, Curve] = {}
+        self._curves: defaultdict[str, Counted] = defaultdict(Counted)
         self._filed: OrderedDict[str, Filed] = OrderedDict()
         self._stray: dict[int, Filed] = {}
         self._offered = 0.0
@@ -195,15 +209,19 @@ class Search:
     def _count(self, engine: str, document: Document) -> None:
         chain = self._chains.chain(document.root, document.segments)
         whole = self._chains.extend(document.root, chain, document.answer or "")
-        self._curves.setdefault(engine, Curve()).add(chain.keys, chain.usable(self._chains.block), whole.keys)
+        counted = self._curves[engine]
+        counted.prompts += 1
+        counted.stand_for += document.stands_for
+        counted.curve.add(chain.keys, chain.usable(self._chains.block), whole.keys)
 
     def _points(self) -> list[dict[str, Any]]:
-        """What caches of these sizes would give each engine, in tokens."""
+        """What caches of these sizes would give each engine whose prompts are known, in tokens."""
         block = self._chains.block
         return [
-            {"engine": engine, "capacity_tokens": size * block, "rate": round(rate, 4), "sampled": curve.every}
-            for engine, curve in self._curves.items()
-            for size, rate in curve.points(SIZES)
+            {"engine": engine, "capacity_tokens": size * block, "rate": round(rate, 4), "sampled": one.curve.every}
+            for engine, one in self._curves.items()
+            if one.prompts >= WHOLE * one.stand_for
+            for size, rate in one.curve.points(SIZES)
         ]
 
     def _file(self, offered: Offered) -> None:

@@ -272,6 +272,15 @@ def test_the_curve_of_each_engine_is_told(search):
     assert points[0]["capacity_tokens"] == 16_384
 
 
+def test_no_curve_is_told_of_an_engine_most_of_whose_prompts_nobody_saw(search):
+    """Of conversations at 20 turns a second a cache of any size gave 57 %, told from a part of the turns: 97 %."""
+    for number in range(10):
+        search.offer(f"a{number}", number, "a", "m", prompt(number), None, 1.1)
+        search.offer(f"b{number}", number, "b", "m", prompt(number), None, 1.3)
+    search.file()
+    assert {point["engine"] for point in search.report()["curve"]} == {"a"}
+
+
 def test_an_empty_search_reports_nothing(search):
     assert not search.step()
     assert search.report() == {"offered": 0, "sampled": 0, "curve": [], "breakers": []}
