@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from proxy.prefixes.canon import IMAGE, MARKERS, Segment
 from proxy.prefixes.chains import Chain
 from proxy.prefixes.ledger import Sight
-from proxy.prefixes.made import made
-from proxy.prefixes.scale import MOST, READ, Belief, shape
+from proxy.prefixes.made import Made, made
+from proxy.prefixes.scale import Belief, most, shape
 from proxy.prefixes.shadow import Added, Taken
 from proxy.records import PrefixVerdict, Prompt
 
@@ -114,7 +114,7 @@ class Reading:
     def read_in(self, whole: int) -> bool:
         """Whether the engine, which says so many tokens, can have read this prompt, and nothing else: of one that it
         cut nobody knows which tokens it read, and of several it may have told the first alone."""
-        if self.prompt.unseen or not self.kinds <= SEEN or whole > MOST[0] * self.tokens + MOST[1]:
+        if self.prompt.unseen or not self.kinds <= SEEN or whole > most(self._made):
             return False
         if len(self.chains) > 1 and not self.exact:
             return 2 * whole > self.chains[0].tokens + self.tokens
@@ -128,4 +128,13 @@ class Reading:
     def _short_of(self, whole: int) -> bool:
         if self.exact:
             return whole < self.tokens
-        return whole < READ * self.tokens and whole < READ * self._text
+        read, least = self._made, self.belief.least
+        if whole >= least(read):
+            return False
+        frames = self.rendered - self._text
+        return whole < least(read._replace(plain=read.plain - frames))
+
+    @property
+    def _made(self) -> Made:
+        """What all its prompts are made of."""
+        return made(self.chains[0].odd, self.tokens)

@@ -71,18 +71,18 @@ MOSTLY = 2.0
 WALK = 1e-3
 """Share of the first doubt that comes back with each answer: another tokenizer behind one name is learnt in turn."""
 
-SLOPES = (0.25, 4.0)
+SLOPES = (0.15, 4.0)
 """Bounds of the engine's tokens for one of ours in a text."""
 
 TOOLS = " with tools"
 """How the name of a shape ends that has them."""
 
 READ = 0.5
-"""Of the text in our tokens, what the engine must have read at least: below, it left text out, and nobody knows which.
-(Ollama's window cuts the oldest; a template may drop tools.)"""
+"""Of the tokens that a text can have at least, what the engine must have read: below, it left text out, and nobody
+knows which. (Ollama's window cuts the oldest; a template may drop tools.)"""
 
 MOST = (2.0, 512)
-"""Of a prompt in our tokens at most, and besides: above, it read what we do not know of. Templates write up to some
+"""Of plain text in our tokens at most, and besides: above, it read what we do not know of. Templates write up to some
 hundred tokens by themselves, where they explain how to call tools."""
 
 
@@ -153,6 +153,12 @@ class Belief:
         vt, vp, vd, vf = self._texts
         return MOSTLY * sqrt(vt + vp * a * a + vd * b * b + vf * c * c)
 
+    def least(self, made: Made) -> float:
+        """Tokens of the engine that it must have read of a text; of other scripts few will do, until it has told."""
+        believed = self.line.foreign - MOSTLY * sqrt(self._texts.foreign)
+        foreign = max(SLOPES[0], min(1.0, believed))
+        return READ * (made.plain + made.digits + foreign * made.foreign)
+
     @property
     def _texts(self) -> Line:
         """Variances of the template, and of the tokens for one of ours in one text."""
@@ -192,6 +198,12 @@ class Scale:
         if sum(made):
             belief.learn(made, theirs)
         return belief
+
+
+def most(made: Made) -> float:
+    """Tokens of any engine that a prompt can have."""
+    times, besides = MOST
+    return times * made.plain + SLOPES[1] * (made.digits + made.foreign) + besides
 
 
 def shape(prompt: Prompt) -> str:

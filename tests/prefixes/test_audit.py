@@ -683,3 +683,18 @@ def test_whatever_comes_every_figure_is_a_part_of_the_prompt_that_the_engine_rea
             assert max(verdict.expected, verdict.attainable or 0) <= verdict.infinite <= verdict.tokens
             assert used is None or used.cached_tokens is None or bins["hit"] == used.cached_tokens
     assert kept > 500
+
+
+@pytest.mark.parametrize("times", [0.2, 4.0], ids=["Arabic for 200 k words", "Korean for 49 k"])
+def test_a_script_that_the_engine_cuts_otherwise_is_audited(texts, times):
+    """None of these prompts was: they were taken to be cut, or to hold what we do not know of."""
+    audit = Audit(texts, cache_of("vllm", texts, None, None, None))
+    for number in range(9):
+        asked = facts(chat(("system", "مرحبا" * 200), ("user", f"{number}{'عليكم' * 40}")))
+        audit.dispatched(str(number), asked, 0)
+        whole = round(times * 1_200)
+        hit = int(1_000 * times) // 16 * 16 if number else 0
+        settled = audit.ended(str(number), Said(), Usage(prompt_tokens=whole, cached_tokens=hit))
+        assert sum(count for _, count in settled.bins) == whole
+    assert dict(settled.bins)["hit"] == hit
+    assert dict(settled.bins)["engine_gap"] < 0.05 * whole

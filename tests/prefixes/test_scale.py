@@ -9,7 +9,7 @@ from proxy.events import Said
 from proxy.prefixes.audit import Audit
 from proxy.prefixes.caches import Blocks
 from proxy.prefixes.made import Made
-from proxy.prefixes.scale import DOUBT, SAME, SLOPES, Scale, shape
+from proxy.prefixes.scale import DOUBT, SAME, SLOPES, Belief, Scale, shape
 from proxy.prefixes.texts import Texts
 from proxy.records import Prompt, RequestFacts, Usage
 from proxy.tokens.vocabularies import load
@@ -158,3 +158,16 @@ def test_a_gap_is_the_engines_whatever_its_vocabulary(kinds, lost):
         told += dict(settled.bins)["engine_gap"]
         tokens += len(whole)
     assert told == pytest.approx(missed, abs=0.005 * tokens)
+
+
+def test_of_a_script_less_is_read_the_better_the_vocabulary_is_known_to_know_it():
+    """Half of what an engine reads is read in part: a fifth of ours may be all."""
+    belief, text = Belief(), Made(0.0, 0.0, 1_000.0)
+    assert belief.least(text) == pytest.approx(75.0)
+    for _ in range(20):
+        belief.learn(text, 2_000)
+    assert belief.least(text) == pytest.approx(500.0)
+    for _ in range(100):
+        belief.learn(text, 200)
+    assert belief.least(text) < 120
+    assert belief.least(Made(1_000.0)) == 500.0
