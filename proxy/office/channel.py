@@ -3,7 +3,8 @@
 A stream socket, not SOCK_SEQPACKET: many frames go in one write, a record may be larger than a datagram's limit, and
 macOS has no sequenced packets. A frame is its length (4 bytes, big endian, what follows), one byte that names the
 message, and the message as msgpack. The office answers with the number of frames that it took (4 bytes) after each
-read: what was written to an office that died, and not acknowledged, is lost, and the records in it are counted.
+read: what was written to an office that died, and not acknowledged, is lost, and the records in it are counted. So
+little is written ahead, and to an office that starts nothing behind its greeting.
 """
 
 import asyncio
@@ -23,6 +24,9 @@ LIMIT_BYTES = 8 * 1024 * 1024
 prompts have a quarter of it, and push nothing out."""
 WRITE_BYTES = 128 * 1024
 """Bytes handed to one write: about what a socketpair takes at once."""
+AHEAD = 64
+"""Frames written and not yet acknowledged, at most: some 20 ms of the office's work. What an office that dies takes
+along; the rest waits for the next one."""
 READ_BYTES = 256 * 1024
 LATE_S = 0.01
 """How long a frame may wait for others to go with it: a busy proxy does not write, and wake the office, for each."""
@@ -105,8 +109,8 @@ class Sender:
     fit, and a sampled prompt without room, is lost alone. Records are counted, whichever way they are lost.
 
     State: frames that wait and their size, the rest of a batch that is half written, of each frame written and not yet
-    acknowledged whether it is a record, whether `Hello` was, the link (None while there is no office), and whether a
-    write is due.
+    acknowledged whether it is a record, how many of these there may be, the link (None while there is no office), and
+    whether a write is due.
     """
 
     def __init__(self, hello: Hello, limit_bytes: int = LIMIT_BYTES) -> None:
@@ -117,7 +121,7 @@ class Sender:
         self._partial = b""
         self._unacked: list[bool] = []
         self._acks = b""
-        self._greeted = False
+        self._ahead = 0
         self._link: _Link | None = None
         self._due = False
         self._moved = asyncio.Event()
@@ -161,7 +165,7 @@ class Sender:
         end.setblocking(False)
         self._link = link = _Link(end, asyncio.get_running_loop())
         self._partial = encode(self._hello)
-        self._unacked, self._acks, self._greeted = [False], b"", False
+        self._unacked, self._acks, self._ahead = [False], b"", 1
         link.loop.add_reader(end, self._acknowledged, link)
         self._due = True
         link.loop.call_soon(self._flush, link)
@@ -186,11 +190,11 @@ class Sender:
     @property
     def greeted(self) -> bool:
         """The office has taken its first frames: it is set up, and heeds signals."""
-        return self._link is not None and self._greeted
+        return self._link is not None and self._ahead > 1
 
     async def greeting(self) -> None:
         """Waits until the office is `greeted`, or gone."""
-        while self._link is not None and not self._greeted:
+        while self._link is not None and not self.greeted:
             self._moved.clear()
             await self._moved.wait()
 
@@ -226,12 +230,13 @@ class Sender:
         link.loop.remove_writer(link.end)
 
     def _batch(self) -> bytes:
-        """The next bytes to write: the rest of the last batch, or frames joined up to one write's worth."""
+        """The next bytes to write: the rest of the last batch, or frames joined up to one write's worth, or what may be
+        written ahead."""
         if self._partial:
             return self._partial
         frames: list[bytes] = []
-        size = 0
-        while self._waiting and size < WRITE_BYTES:
+        size, room = 0, self._ahead - len(self._unacked)
+        while self._waiting and size < WRITE_BYTES and len(frames) < room:
             frames.append(self._waiting.popleft())
             size += len(frames[-1])
         self._bytes -= size
@@ -246,12 +251,14 @@ class Sender:
             data = b""
         if not data:  # gone; its keeper detaches
             link.loop.remove_reader(link.end)
+        self._ahead = AHEAD if data else 0
         self._acks += data
         whole = len(self._acks) - len(self._acks) % ACK.size
         del self._unacked[: sum(count for (count,) in ACK.iter_unpack(self._acks[:whole]))]
         self._acks = self._acks[whole:]
-        self._greeted = self._greeted or whole > 0
         self._moved.set()
+        if self._waiting and not self._due:
+            self._flush(link)
 
 
 def _is_record(frame: bytes) -> bool:

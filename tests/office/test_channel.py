@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.messages import EngineState, Hello, Message, PromptSeen, Pulse
-from proxy.office.channel import OutOfStep, Sender, Splitter, encode
+from proxy.office.channel import ACK, AHEAD, LATE_S, OutOfStep, Sender, Splitter, encode
 from proxy.records import (
     AdmissionVerdict,
     EngineReport,
@@ -57,6 +57,9 @@ def test_a_greeting_is_for_this_office_and_for_those_that_follow() -> None:
                 sender.attach(ours)
                 sender.greet(hello)
                 await asyncio.sleep(0)
+                heard += Splitter().feed(theirs.recv(4096))
+                theirs.send(ACK.pack(1))
+                await sender.greeting()
                 heard += Splitter().feed(theirs.recv(4096))
                 sender.detach()
         return heard
@@ -142,9 +145,17 @@ def test_what_is_no_record_is_no_lost_record(other: Message) -> None:
 async def given_to_one_that_dies(sender: Sender) -> None:
     ours, theirs = socket.socketpair()
     with theirs:
-        sender.attach(ours)
-        await asyncio.sleep(0)
+        await greeted(sender, ours, theirs)
         sender.detach()
+
+
+async def greeted(sender: Sender, ours: socket.socket, theirs: socket.socket) -> None:
+    """An office that has taken its greeting, and has been sent what waited for it."""
+    sender.attach(ours)
+    await asyncio.sleep(0)
+    assert heard_now(theirs) == ["hello"]
+    theirs.send(ACK.pack(1))
+    await sender.greeting()
 
 
 def test_a_message_that_never_fits_is_lost_alone() -> None:
@@ -179,9 +190,7 @@ def test_frames_wait_a_moment_for_company_and_go_at_once_when_all_must_be_out() 
         sender = Sender(HELLO)
         ours, theirs = socket.socketpair()
         with theirs:
-            sender.attach(ours)
-            await asyncio.sleep(0)
-            assert heard_now(theirs) == ["hello"]
+            await greeted(sender, ours, theirs)
             for number in range(3):
                 sender.send(finished(f"r{number}"))
                 await asyncio.sleep(0)
@@ -192,7 +201,7 @@ def test_frames_wait_a_moment_for_company_and_go_at_once_when_all_must_be_out() 
             draining = asyncio.ensure_future(sender.drain())
             await asyncio.sleep(0)
             assert heard_now(theirs) == ["r3"]
-            theirs.send(struct.pack("!I", 5))
+            theirs.send(ACK.pack(4))
             await draining
             sender.detach()
             assert sender.lost == 0
@@ -203,15 +212,52 @@ def test_frames_wait_a_moment_for_company_and_go_at_once_when_all_must_be_out() 
 def test_what_waits_for_company_when_an_office_dies_is_for_the_next_one() -> None:
     async def main() -> None:
         sender = Sender(HELLO)
-        for expected in (["hello"], ["hello", "r0"]):
+        for expected in ([], ["r0"]):
             ours, theirs = socket.socketpair()
             with theirs:
-                sender.attach(ours)
-                await asyncio.sleep(0)
+                await greeted(sender, ours, theirs)
                 assert heard_now(theirs) == expected
                 sender.send(finished("r0"))
                 sender.detach()
 
         assert (sender.lost, sender.waiting) == (1, 1)  # the one that the second office was given and did not take
+
+    asyncio.run(main())
+
+
+def test_an_office_that_dies_while_it_starts_takes_nothing_along() -> None:
+    async def main() -> None:
+        sender = Sender(HELLO)
+        sender.send(finished("r0"))
+        for _ in range(3):
+            ours, theirs = socket.socketpair()
+            with theirs:
+                sender.attach(ours)
+                await asyncio.sleep(LATE_S * 2)
+                assert heard_now(theirs) == ["hello"]
+                sender.detach()
+        assert (sender.lost, sender.waiting) == (0, 1)
+
+    asyncio.run(main())
+
+
+def test_an_office_that_dies_takes_little_along() -> None:
+    async def main() -> None:
+        sender = Sender(HELLO)
+        ours, theirs = socket.socketpair()
+        with theirs:
+            await greeted(sender, ours, theirs)
+            for number in range(AHEAD * 3):
+                sender.send(finished(f"r{number}"))
+            await asyncio.sleep(LATE_S * 2)
+            assert len(heard_now(theirs)) == AHEAD
+            theirs.send(ACK.pack(AHEAD))
+            await asyncio.sleep(LATE_S)
+            assert len(heard_now(theirs)) == AHEAD
+        await asyncio.sleep(LATE_S)
+        sender.send(finished("last"))
+        await asyncio.sleep(LATE_S * 2)
+        sender.detach()
+        assert (sender.lost, sender.waiting) == (AHEAD, AHEAD + 1)
 
     asyncio.run(main())
