@@ -52,22 +52,23 @@ class Fleet:
             return answering(having(engines, facts))[0]
         if facts.dialect == "ollama" and facts.route != "inference":
             return await self._keeper(engines, facts, facts.model)
-        if not (serving := self._serving(facts.model)):
+        if not (found := serving(self.present, facts.model)):
             await self._look_afresh(engines)
-            serving = self._serving(facts.model)
-        if not serving:
+            found = serving(self.present, facts.model)
+        if not found:
             raise self._nobody(facts.model)
-        able, turn = answering(serving), next(self._turn)
+        able, turn = answering(found), next(self._turn)
         order = (*able[turn % len(able) :], *able[: turn % len(able)])
         return min(order, key=lambda engine: len(engine.inflight))
 
     async def _keeper(self, engines: Sequence[Engine], facts: RequestFacts, model: str) -> Engine:
         """Of those that may have such a route who has the model, to look it up or change it; else the first: it may be
         about to come, and that nobody has it is the engine's to say."""
-        if not self._serving(model):
+        able = having(engines, facts)
+        if not serving(able, model):
             await self._look_afresh(engines)
-        serving, able = self._serving(model), having(engines, facts)
-        return answering([engine for engine in able if engine in serving] or able)[0]
+            able = having(engines, facts)
+        return answering(serving(able, model) or able)[0]
 
     async def _found(self) -> Sequence[Engine]:
         """Those that count now. What else answers where engines are looked for is not for it."""
@@ -83,16 +84,18 @@ class Fleet:
             self._looking, self._looked_s = asyncio.gather(*(self._look(engine) for engine in engines)), loop.time()
         await asyncio.shield(self._looking)
 
-    def _serving(self, model: str) -> list[Engine]:
-        found = [engine for engine in self.present if serves(engine.models, model)]
-        return found or [engine for engine in self.present if engine.kind == "ollama" and takes(engine.models, model)]
-
     def _nobody(self, model: str) -> ProxyError:
         silent = [engine.name for engine in self.present if not engine.models]
         if silent:
             return EngineUnreachable(f"no engine that answers lists this model; no list from {', '.join(silent)}")
         known = sorted({name for engine in self.present for name in engine.models})
         return UnknownModel(f"no engine serves the model {model[:80]!r}; there are {', '.join(known[:20])}")
+
+
+def serving(engines: Sequence[Engine], model: str) -> Sequence[Engine]:
+    """Those that list the model; else the Ollamas that take this name for one of theirs."""
+    found = [engine for engine in engines if serves(engine.models, model)]
+    return found or [engine for engine in engines if engine.kind == "ollama" and takes(engine.models, model)]
 
 
 def answering(engines: Sequence[Engine]) -> Sequence[Engine]:

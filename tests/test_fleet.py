@@ -144,15 +144,29 @@ def test_the_page_of_one_model_is_asked_of_an_engine_that_has_it(name: str, plac
     assert at(pages, lambda house: chosen(house, facts)) == [place]
 
 
-TWINS: Pages = {"one.test:1": ollama(a="1"), "two.test:1": vllm("c"), "three.test:1": ollama(b="2", c="3")}
+TWINS: Pages = {"one.test:1": ollama(a="1"), "two.test:1": vllm("c", "D"), "three.test:1": ollama(b="2", c="3", d="4")}
 
 
-@pytest.mark.parametrize(("name", "place"), [("a", "one"), ("b", "three"), ("c", "three"), ("new", "one")])
+@pytest.mark.parametrize(
+    ("name", "place"), [("a", "one"), ("b", "three"), ("c", "three"), ("D", "three"), ("new", "one")]
+)
 def test_who_has_a_model_is_asked_to_show_change_or_take_it_away_and_a_new_one_comes_to_the_first(
     name: str, place: str
 ) -> None:
     facts = RequestFacts("ollama", "other", "manage", model=name, path="/api/pull")
     assert at(TWINS, lambda house: chosen(house, facts)) == [place]
+
+
+def test_a_model_that_another_kind_lists_too_is_looked_for_afresh_where_it_is_managed() -> None:
+    pages = {**TWINS}
+    facts = RequestFacts("ollama", "other", "manage", model="D", path="/api/show")
+
+    async def work(house: House) -> list[str]:
+        pages["three.test:1"] = ollama(d="4")
+        return await chosen(house, facts)
+
+    pages["three.test:1"] = ollama(b="2")
+    assert at(pages, work) == ["three"]
 
 
 def test_a_route_that_is_none_of_theirs_goes_to_the_first_all_the_same() -> None:
