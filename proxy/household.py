@@ -44,6 +44,7 @@ class Household:
         self._door = door
         self._auditing = auditing
         self._limits = settings.timeouts
+        self._body_limit = settings.body_limit_bytes
         self._event_limit = settings.event_limit_bytes
         self._askings = askings(settings)
         self._reading = Reading()
@@ -54,7 +55,7 @@ class Household:
         return Rooms(
             classify=_classify,
             authorize=self._authorize,
-            buffers=_buffers,
+            buffers=partial(_buffers, min(LONG_BODY, self._body_limit)),
             read=self._read,
             prepare=self._prepare,
             timeouts=self._timeouts,
@@ -160,11 +161,11 @@ def _read(facts: RequestFacts, content_type: str, body: bytes, closely: bool) ->
     return found._replace(body_bytes=len(body) if facts.route == "inference" else 0, path=facts.path)
 
 
-def _buffers(facts: RequestFacts, client: Client) -> bool:
+def _buffers(small: int, facts: RequestFacts, client: Client) -> bool:
     """Bodies that are read: those of inference, which are JSON whatever their type says (curl -d names none), save that
-    audio, images and what nobody knows may be uploads. Of all others small ones that name a model."""
+    audio, images and what nobody knows may be uploads. Of all others what names a model, up to `small` bytes."""
     if facts.path.rstrip("/") in NAMING:
-        return 0 < headers.stated_length(client.header(b"content-length") or b"") <= LONG_BODY
+        return 0 < headers.stated_length(client.header(b"content-length") or b"") <= small
     type = media_type(_header(client.headers, b"content-type"))
     file = type.startswith(("multipart/", "audio/", "image/", "application/octet"))
     return facts.route == "inference" and not (file and facts.kind in UPLOADS)

@@ -298,11 +298,24 @@ def test_a_request_of_no_known_kind_is_named_by_its_path_and_its_query_is_nobody
         ("/api/show", b'{"model": "m"}', "m"),
         ("/api/delete/", b'{"name": "m"}', "m"),
         ("/api/copy", b'{"source": "m", "destination": "n"}', "m"),
+        ("/api/create", b'{"model": "n", "from": "m"}', "m"),
+        ("/api/create", b'{"model": "m", "system": "s"}', "m"),
+        ("/api/create", b'{"model": "m", "files": {"m.gguf": "sha256:0"}}', None),
         ("/api/create", b'{"model": "m", "system": "%b"}' % (b"x" * 65_536), None),
         ("/api/pull", b"m", None),
         ("/api/blobs/sha256-0", b'{"model": "m"}', None),
     ],
-    ids=["looked up", "deleted", "copied", "too large to be held for a name", "no JSON", "a file"],
+    ids=[
+        "looked up",
+        "deleted",
+        "copied",
+        "made of another",
+        "made",
+        "made of files, sent before to the first",
+        "too large",
+        "no JSON",
+        "a file",
+    ],
 )
 def test_what_looks_up_or_changes_a_model_is_of_that_model_and_passes_as_it_came(
     path: str, body: bytes, model: str | None
@@ -311,6 +324,12 @@ def test_what_looks_up_or_changes_a_model_is_of_that_model_and_passes_as_it_came
     assert (answer.status, house.calls[0].body) == (200, body)
     facts = house.records[0].facts
     assert (facts.model, facts.path) == (model, path)
+
+
+def test_a_limit_of_bodies_is_none_of_those_that_could_pass_unread() -> None:
+    body = b'{"model": "m", "system": "%b"}' % (b"x" * 100)
+    house, (answer,) = asked(simple_request(body, "/api/create"), plain(200, {}), body_limit_bytes=100)
+    assert (answer.status, house.calls[0].body, house.records[0].facts.model) == (200, body, None)
 
 
 @pytest.mark.parametrize(("kind", "status"), [("llamacpp", 400), ("sglang", 400), ("vllm", 200), ("ollama", 200)])

@@ -114,8 +114,11 @@ def _unclear(kind: str, asked: dict[str, Any], plain: bytes) -> str:
 
 
 def _model(found: RequestFacts, asked: dict[str, Any]) -> str | None:
-    """`name` is Ollama's word for it, on routes that look models up and manage them, and `source` what it copies."""
-    words = ("model",) if found.route == "inference" else ("model", "name", "source")
+    """`name` is Ollama's word for it, on routes that look models up and manage them. `source` is what it copies, and
+    `from` what it makes a new one of, which it would fetch where it is not; files were sent before, with no name."""
+    words = ("model",) if found.route == "inference" else ("from", "source", "model", "name")
+    if found.route != "inference" and asked.get("files"):
+        return None
     name = next(filter(None, [string(asked.get(word)) for word in words]), None)
     return name[:NAME_LIMIT] if name is not None else None
 
