@@ -137,4 +137,6 @@ class Reading:
     @property
     def _made(self) -> Made:
         """What all its prompts are made of."""
-        return made(self.chains[0].odd, self.tokens)
+        if len(self.chains) == 1:
+            return made(self.chains[0].odd, self.tokens)
+        return Made(*map(sum, zip(*[made(chain.odd, chain.tokens) for chain in self.chains], strict=True)))

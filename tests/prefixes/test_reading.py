@@ -55,6 +55,7 @@ def test_what_is_left_over_of_a_prompt_with_images_is_in_them():
         pytest.param(Prompt(ids=((1, 2, 3, 4),)), 4, 2 * 4 + 512, id="all of one in its own tokens"),
         pytest.param(raw("مرحبا" * 20), 8, 4 * 100 + 512, id="little of what other vocabularies know better"),
         pytest.param(raw("0123456789" * 10), 50, 4 * 100 + 512, id="much of digits that are read one by one"),
+        pytest.param(Prompt(texts=("مرحبا" * 2, "مرحبا" * 18)), 56, 4 * 100 + 512, id="of several in another script"),
         pytest.param(Prompt(texts=("a" * 10, "b" * 30)), 26, 2 * 40 + 512, id="more of several than the first"),
     ],
 )
