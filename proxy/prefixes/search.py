@@ -10,7 +10,6 @@ from collections import OrderedDict, defaultdict, deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import fsum
-from statistics import fmean
 from typing import Any, NamedTuple
 
 from proxy.prefixes.breakers.cost import cost, dearest
@@ -61,8 +60,8 @@ class Filed:
     """What the prompts stand for that came since it was last searched."""
     searched: float = 0.0
     """What those stand for that it was searched in ..."""
-    breakers: tuple[tuple[Breaker, float], ...] = ()
-    """... and its breakers, with what one of their requests stands for."""
+    breakers: tuple[Breaker, ...] = ()
+    """... and its breakers."""
     known_s: float | None = None
     """From then on its prompts are known; None: from the first moment on."""
     since_s: float = 0.0
@@ -151,9 +150,7 @@ class Search:
         documents = latest(filed.documents, AT_ONCE)
         if filed.family.name == OTHER:
             filed.documents.clear()  # its families have them, while there is room
-        stands = {document.id: document.stands_for for document in documents}
-        found = self._finder.breakers(documents)
-        filed.breakers = tuple((one, fmean(map(stands.__getitem__, one.ids))) for one in found)
+        filed.breakers = tuple(self._finder.breakers(documents))
         filed.fresh, filed.searched = 0.0, fsum(document.stands_for for document in documents)
         if len(documents) < filed.family.requests:
             filed.since_s = documents[0].at_s
@@ -194,10 +191,10 @@ class Search:
             {
                 **_place(one),
                 **breaker.row(),
-                **cost(breaker, self._span_s[1] - one.since_s, stands_for * one.grown, rates.get(one.engine)),
+                **cost(breaker, self._span_s[1] - one.since_s, breaker.stands_for * one.grown, rates.get(one.engine)),
             }
             for one in searched
-            for breaker, stands_for in one.breakers
+            for breaker in one.breakers
         ]
         return {
             "offered": round(self._offered),

@@ -118,6 +118,15 @@ def test_an_application_is_told_at_its_own_pace_beside_a_busy_hour_of_another(se
     assert observed == pytest.approx(50 * seen_s, rel=0.3)
 
 
+def test_prompts_of_one_id_stand_each_for_its_own(search):
+    """A client may call all its requests the same: they were told as if each stood for as many as the last."""
+    for number in range(20):
+        search.offer("same", 360.0 * number, "e", "m", prompt(number), None, 5.0 if number % 2 else 1.0)
+    search.step()
+    (breaker,) = search.report()["breakers"]
+    assert breaker["requests_per_hour"] == pytest.approx(60 / 1.9, rel=0.01)
+
+
 def test_a_rate_stands_while_new_prompts_wait_for_the_search(search):
     offer(search, KEPT, every_s=10.0)
     search.step()

@@ -6,7 +6,7 @@ cache after each. What that saves is the cost of the breaker, and a repair that 
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from statistics import median
+from statistics import fmean, median
 from typing import Any
 
 from proxy.prefixes.breakers.counterfactual import Outcome, Replay
@@ -67,6 +67,8 @@ class Breaker:
     """Of the family, had this and all breakers before it been mended."""
     excerpts: tuple[str, ...]
     """Some of its values, masked unless text may be shown."""
+    stands_for: float = 1.0
+    """So many prompts, in the mean, each of these requests."""
 
     def row(self) -> dict[str, Any]:
         """As JSON can say it."""
@@ -168,6 +170,7 @@ class Finder:
             share=trial.saved / sample,
             hit_rate=sum(trial.outcome.reuse) / max(1, sum(trial.outcome.tokens)),
             excerpts=tuple(dict.fromkeys(map(self._show, proposal.excerpts)))[:EXCERPTS],
+            stands_for=fmean(documents[number].stands_for for number in proposal.carriers),
         )
 
     def _departures(self, documents: Sequence[Document], mended: Sequence[Document]) -> list[tuple[int, int]]:
