@@ -72,7 +72,7 @@ class Engine:
         self.epoch = 0
         self.answers: bool | None = None
         self.complaint = ""
-        """Why a look-up had no answer, the last time."""
+        """Why it did not answer, the last time: a look-up had no answer, or one that no engine gives which is ready."""
         self._gone = self._late = False
         self.bears_splice = True
         self.on_trouble: Callable[[], None] = lambda: None

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from proxy.engine import CacheShape, Engine, Fetched
-from proxy.engines.fingerprint import PROBES, answering, identify, own_options, told, weights
+from proxy.engines.fingerprint import PROBES, answering, identify, own_options, silence, told, weights
 from proxy.engines.gauges import BEGAN, CACHE, picked, read
 from proxy.fleet import Fleet
 
@@ -89,6 +89,8 @@ async def look(engine: Engine) -> None:
     if late and (answers or engine.answers):
         answers |= await _asked(engine, late, PATIENT_S)
     found = replace(identify(engine.recall(answers)), answers=answering(answers))
+    if why := silence(answers):
+        engine.complaint = f"the engine at {engine.authority.decode('ascii')} {why}"
     engine.seen(found, *(await _told_by_metrics(engine) if found.kind == "vllm" else ((None, None), None)))
     for model in engine.unweighed():
         shown = await engine.fetch("/api/show", PROBE_S, body=json.dumps({"model": model}).encode())

@@ -179,6 +179,23 @@ def test_an_engine_that_loads_its_model_is_silent_and_is_told_with_what_it_is_wh
     ]
 
 
+@pytest.mark.parametrize(
+    ("site", "reason"),
+    [
+        (loading(), "the engine at one.test:1 loads its model"),
+        (dict.fromkeys(PROBES, Script(502)), "the engine at one.test:1 answers look-ups with 502"),
+        (None, "cannot reach the engine at one.test:1: connection refused"),
+    ],
+    ids=["loads", "gateway", "gone"],
+)
+def test_an_engine_that_goes_is_told_with_the_reason_of_this_time(site: Any, reason: str) -> None:
+    """Of pages that came nothing was said, or what had been so the time before."""
+    logs = told({**BOTH, "one.test:1": None}, BOTH, {"one.test:1": site})
+    assert [log["reason"] for log in logs if log["event"] == "engine_silent"] == [reason]
+    first = told(dict(BOTH), {"one.test:1": site})
+    assert [log["reason"] for log in first if log["event"] == "engine_silent"] == [reason]
+
+
 def test_a_restart_that_nobody_saw_is_seen_by_the_first_request_that_is_told_of_it() -> None:
     pages: Pages = {"one.test:1": llamacpp("a")}
 

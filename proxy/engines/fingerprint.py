@@ -96,6 +96,15 @@ def answering(answers: Answers) -> bool:
     return any(status < 500 for status, _, _ in answers.values()) and not any(map(_loads, answers.values()))
 
 
+def silence(answers: Answers) -> str:
+    """Why that is no engine that answers, though something came; empty where nothing did, or where it answers."""
+    if any(map(_loads, answers.values())):
+        return "loads its model"
+    if not answers or answering(answers):
+        return ""
+    return f"answers look-ups with {', '.join(map(str, sorted({status for status, _, _ in answers.values()})))}"
+
+
 def identify(answers: Answers) -> Fingerprint:
     """The engine behind these answers. Never raises: garbage is `openai`, and says nothing; so is a gateway to engines
     of several kinds, which speak no other language together."""
