@@ -3,7 +3,8 @@
 import json
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -58,22 +59,33 @@ def config() -> None:
     """Check or print the settings."""
 
 
+def _takes_file(command: Callable[..., None]) -> Callable[..., None]:
+    """A command that takes one file: as its argument, or as `--config`, as `serve` does."""
+
+    @click.argument("argument", metavar="[FILE]", type=FILE, required=False)
+    @click.option("--config", "option", type=FILE, help="TOML file; the same as the argument.")
+    @wraps(command)
+    def taking(argument: Path | None, option: Path | None, **flags: object) -> None:
+        if argument and option:
+            raise click.UsageError("give one file")
+        command(argument or option, **flags)
+
+    return taking
+
+
 @config.command()
-@click.argument("file", type=FILE, required=False)
-@click.option("--config", "option", type=FILE, help="TOML file; the same as the argument.")
-def check(file: Path | None, option: Path | None) -> None:
+@_takes_file
+def check(file: Path | None) -> None:
     """Say all that is wrong with the settings (exit code 2).
 
     What `serve` would refuse is refused, save an address that is in use: it may be the running proxy's own.
     """
-    if file and option:
-        raise click.UsageError("give one file")
-    warn(standing(found(file or option, {}).also(unfounded).also(unfurnished)).settings)
+    warn(standing(found(file, {}).also(unfounded).also(unfurnished)).settings)
     click.echo("ok")
 
 
 @config.command("print")
-@click.option("--config", "file", type=FILE, help="TOML file.")
+@_takes_file
 @click.option("--origin", is_flag=True, help="Say where each value comes from.")
 def show(file: Path | None, origin: bool) -> None:
     """Print every setting, as TOML; secrets are masked."""

@@ -144,11 +144,14 @@ def test_everything_that_serve_would_refuse_is_told_at_once_a_line_each(words: t
     assert list(tmp_path.iterdir()) == [file]
 
 
-def test_check_is_given_one_file(tmp_path: Path):
+@pytest.mark.parametrize("command", ["check", "print"])
+def test_a_command_is_given_one_file(tmp_path: Path, command: str):
     file = tmp_path / "phasegate.toml"
-    file.touch()
-    assert run("check", "--config", str(file)).exit_code == 0
-    result = run("check", str(file), "--config", str(file))
+    file.write_text("scrape_s = 7.0")
+    argument, option = run(command, str(file)), run(command, "--config", str(file))
+    assert (argument.exit_code, argument.stdout) == (0, option.stdout)
+    assert ("scrape_s = 7.0" in argument.stdout) == (command == "print")
+    result = run(command, str(file), "--config", str(file))
     assert (result.exit_code, "give one file" in result.stderr) == (2, True)
 
 
