@@ -215,7 +215,13 @@ class Search:
         """What caches of these sizes would give each engine whose prompts are known, in tokens."""
         block = self._chains.block
         return [
-            {"engine": engine, "capacity_tokens": size * block, "rate": round(rate, 4), "sampled": one.curve.every}
+            {
+                "engine": engine,
+                "block": block,
+                "capacity_tokens": size * block,
+                "rate": round(rate, 4),
+                "sampled": one.curve.every,
+            }
             for engine, one in self._curves.items()
             if one.prompts >= WHOLE * one.stand_for
             for size, rate in one.curve.points(SIZES)

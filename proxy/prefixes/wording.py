@@ -182,10 +182,14 @@ def _families(report: dict[str, Any]) -> list[tuple[str, ...]]:
 
 
 def _curve(report: dict[str, Any]) -> list[tuple[str, ...]]:
-    """Each size that gives more than the next smaller one; memory that gives nothing is no row."""
-    rows: list[tuple[str, ...]] = [("KV memory in our tokens", "engine", "hits")]
+    """Each size that gives more than the next smaller one; memory that gives nothing is no row. Of whole blocks, where
+    an engine may give single tokens."""
+    curve = report.get("curve", [])
+    block = next((one["block"] for one in curve if isinstance(one.get("block"), int)), report.get("block", 1))
+    hits = f"hits in blocks of {block}" if block > 1 else "hits"
+    rows: list[tuple[str, ...]] = [("KV memory in our tokens", "engine", hits)]
     best: dict[str, str] = {}
-    for one in report.get("curve", []):
+    for one in curve:
         engine, rate = one.get("engine", "all as one"), _percent(one["rate"])
         if rate != best.get(engine, _percent(0)):
             rows.append((f"{one['capacity_tokens']:,}", engine, rate))

@@ -191,6 +191,13 @@ def test_hits_that_are_expected_where_an_engine_does_not_say_are_marked(known, s
     assert f"20             {shown} " in table({"engines": [{"engine": "one", **sums}]})
 
 
+@pytest.mark.parametrize("where", ["report", "point"])
+def test_the_curve_says_of_which_blocks_it_is(where):
+    point, whole = ({"block": 16}, {}) if where == "point" else ({}, {"block": 16})
+    shown = table({"curve": [{"capacity_tokens": 1_000, "rate": 0.5, **point}], **whole})
+    assert shown.splitlines()[0].endswith("  hits in blocks of 16")
+
+
 def test_a_trace_has_its_curve():
     report = {"vllm_rule_infinite": 0.5, "vllm_rule_lru": {"1000": 0.25}, "input_tokens": 1_000}
     assert headline(report) == "ideal 50.0 % of 1,000 prompt tokens"
