@@ -263,3 +263,25 @@ def test_an_office_that_dies_takes_little_along() -> None:
         assert (sender.lost, sender.waiting) == (AHEAD, AHEAD + 1)
 
     asyncio.run(main())
+
+
+def test_what_the_socket_does_not_take_at_once_comes_whole_and_in_order() -> None:
+    names_sent = [f"r{number}" for number in range(20)]
+
+    async def main() -> None:
+        sender, splitter, heard = Sender(HELLO), Splitter(), []
+        ours, theirs = socket.socketpair()
+        with theirs:
+            await greeted(sender, ours, theirs)
+            for name in names_sent:
+                sender.send(finished(name, error="x" * 100_000))
+            draining = asyncio.ensure_future(sender.drain())
+            while len(heard) < len(names_sent):
+                messages = splitter.feed(await asyncio.get_running_loop().sock_recv(theirs, 65536))
+                heard += names(messages)
+                theirs.send(ACK.pack(len(messages)))
+            await draining
+            sender.detach()
+        assert (heard, sender.lost) == (names_sent, 0)
+
+    asyncio.run(main())

@@ -107,7 +107,7 @@ def test_objects_are_found_in_text_and_brackets_are_not():
 
 
 def test_of_very_many_brackets_some_are_tried():
-    assert objects("[" * 5_000) == []
+    assert objects("[" * 200_000) == []
     assert len(objects("[1] " * 5_000)) == 1_000
 
 
