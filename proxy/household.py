@@ -164,11 +164,13 @@ def _read(facts: RequestFacts, content_type: str, body: bytes, closely: bool) ->
 def _buffers(small: int, facts: RequestFacts, client: Client) -> bool:
     """Bodies that are read: those of inference, which are JSON whatever their type says (curl -d names none), save that
     audio, images and what nobody knows may be uploads. Of all others what names a model, up to `small` bytes."""
-    if facts.path.rstrip("/") in NAMING:
-        return 0 < headers.stated_length(client.header(b"content-length") or b"") <= small
+    if facts.route != "inference":
+        named = facts.path.rstrip("/") in NAMING
+        return named and 0 < headers.stated_length(client.header(b"content-length") or b"") <= small
+    if facts.kind not in UPLOADS:
+        return True
     type = media_type(_header(client.headers, b"content-type"))
-    file = type.startswith(("multipart/", "audio/", "image/", "application/octet"))
-    return facts.route == "inference" and not (file and facts.kind in UPLOADS)
+    return not type.startswith(("multipart/", "audio/", "image/", "application/octet"))
 
 
 def _refuse(

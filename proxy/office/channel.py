@@ -25,8 +25,8 @@ prompts have a quarter of it, and push nothing out."""
 WRITE_BYTES = 128 * 1024
 """Bytes handed to one write: about what a socketpair takes at once."""
 AHEAD = 64
-"""Frames written and not yet acknowledged, at most: some 20 ms of the office's work. What an office that dies takes
-along; the rest waits for the next one."""
+"""Frames written and not yet acknowledged, at most: what an office that dies takes along; the rest waits for the next
+one."""
 READ_BYTES = 256 * 1024
 LATE_S = 0.01
 """How long a frame may wait for others to go with it: a busy proxy does not write, and wake the office, for each."""
